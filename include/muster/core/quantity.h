@@ -1,0 +1,53 @@
+// Kubernetes quantities ("1500m", "2Gi", "1e3", ".5"), exact.
+//
+// Source: k8s.io/apimachinery resource.Quantity; kueue_semantics 3.2-3.3; the notes of oracle category 12.
+// Threading: values.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <absl/status/statusor.h>
+#include <boost/multiprecision/cpp_int.hpp>
+
+#include "muster/core/amount.h"
+
+namespace muster {
+
+// A decimal number in whole nano units (1n). Parsing rounds what is finer up, away from zero, as the
+// API server does; binary-suffix values are capped at 2^63-1, decimal ones are not.
+class Quantity {
+ public:
+  Quantity() = default;
+  static Quantity FromInteger(int64_t units);
+
+  // ON FAILURE: InvalidArgument that names the text.
+  static absl::StatusOr<Quantity> Parse(std::string_view text);
+
+  // In base units of `resource` (milli for "cpu", whole units otherwise), rounded up, saturating at
+  // Amount::Unlimited(). The sign is kept.
+  Amount ToAmount(std::string_view resource) const;
+
+  bool IsZero() const { return nanos_ == 0; }
+  bool IsNegative() const { return nanos_ < 0; }
+
+  friend Quantity operator+(const Quantity& a, const Quantity& b) { return Quantity(a.nanos_ + b.nanos_); }
+  friend Quantity operator-(const Quantity& a, const Quantity& b) { return Quantity(a.nanos_ - b.nanos_); }
+  // Exact; what is finer than 1n after the multiplication is rounded up.
+  friend Quantity operator*(const Quantity& a, const Quantity& b);
+  friend bool operator==(const Quantity& a, const Quantity& b) { return a.nanos_ == b.nanos_; }
+  friend bool operator<(const Quantity& a, const Quantity& b) { return a.nanos_ < b.nanos_; }
+
+ private:
+  using Integer = boost::multiprecision::cpp_int;
+  explicit Quantity(Integer nanos) : nanos_(std::move(nanos)) {}
+
+  Integer nanos_ = 0;
+};
+
+// An amount as the canonical quantity text of that resource: 1500 of cpu -> "1500m", 2000 -> "2";
+// bytes of memory, storage and hugepages with a binary suffix where exact ("2Gi"), all else decimal
+// ("4", "4k", as resource.Quantity prints a DecimalSI value).
+std::string FormatAmount(std::string_view resource, Amount amount);
+
+}  // namespace muster

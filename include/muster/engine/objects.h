@@ -1,0 +1,183 @@
+// The queue objects as the engine sees them: decoded, defaulted, amounts in base units. Field meanings are
+// those of the API fields of the same name (kueue_semantics 1.2-1.5).
+//
+// Threading: values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/core/amount.h"
+#include "muster/core/labels.h"
+#include "muster/core/time.h"
+#include "muster/gang/shape.h"
+
+namespace muster::engine {
+
+struct ResourceFlavor {
+  std::string name;
+  Labels node_labels;
+  std::vector<gang::Taint> node_taints;
+  std::vector<gang::Toleration> tolerations;
+  std::string topology_name;
+  friend bool operator==(const ResourceFlavor&, const ResourceFlavor&) = default;
+};
+
+struct ResourceQuota {
+  std::string resource;
+  Amount nominal;
+  std::optional<Amount> borrowing_limit;  // absent: no limit
+  std::optional<Amount> lending_limit;    // absent: all of nominal may be lent
+  friend bool operator==(const ResourceQuota&, const ResourceQuota&) = default;
+};
+
+struct FlavorQuotas {
+  std::string flavor;
+  std::vector<ResourceQuota> resources;
+  friend bool operator==(const FlavorQuotas&, const FlavorQuotas&) = default;
+};
+
+struct ResourceGroup {
+  std::vector<std::string> covered_resources;
+  std::vector<FlavorQuotas> flavors;  // in the order they are tried
+  friend bool operator==(const ResourceGroup&, const ResourceGroup&) = default;
+};
+
+enum class StopPolicy : uint8_t { kNone, kHold, kHoldAndDrain };
+enum class QueueingStrategy : uint8_t { kBestEffortFIFO, kStrictFIFO };
+enum class PreemptionPolicy : uint8_t { kNever, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
+enum class FungibilityPolicy : uint8_t { kMayStopSearch, kTryNextFlavor };
+enum class FungibilityPreference : uint8_t { kUnset, kBorrowingOverPreemption, kPreemptionOverBorrowing };
+
+// fairSharing.weight, exact: the quantity in nano units (1 = 1'000'000'000).
+struct FairWeight {
+  int64_t nanos = 1'000'000'000;
+  friend bool operator==(FairWeight, FairWeight) = default;
+};
+
+struct BorrowWithinCohort {
+  PreemptionPolicy policy = PreemptionPolicy::kNever;  // kNever or kLowerPriority
+  std::optional<int32_t> max_priority_threshold;
+  friend bool operator==(const BorrowWithinCohort&, const BorrowWithinCohort&) = default;
+};
+
+struct AdmissionCheckRule {
+  std::string name;
+  std::vector<std::string> on_flavors;  // empty: all
+  friend bool operator==(const AdmissionCheckRule&, const AdmissionCheckRule&) = default;
+};
+
+struct ClusterQueue {
+  std::string name;
+  int64_t generation = 0;
+  bool terminating = false;
+  std::string cohort;  // empty: stands alone
+  std::vector<ResourceGroup> resource_groups;
+  QueueingStrategy queueing_strategy = QueueingStrategy::kBestEffortFIFO;
+  std::optional<LabelSelector> namespace_selector;  // absent: matches no namespace
+  FungibilityPolicy when_can_borrow = FungibilityPolicy::kMayStopSearch;
+  FungibilityPolicy when_can_preempt = FungibilityPolicy::kTryNextFlavor;
+  FungibilityPreference preference = FungibilityPreference::kUnset;
+  PreemptionPolicy reclaim_within_cohort = PreemptionPolicy::kNever;
+  BorrowWithinCohort borrow_within_cohort;
+  PreemptionPolicy within_cluster_queue = PreemptionPolicy::kNever;
+  std::vector<AdmissionCheckRule> admission_checks;
+  StopPolicy stop_policy = StopPolicy::kNone;
+  FairWeight fair_weight;
+  friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
+};
+
+struct Cohort {
+  std::string name;
+  std::string parent;  // empty: root
+  std::vector<ResourceGroup> resource_groups;
+  FairWeight fair_weight;
+  friend bool operator==(const Cohort&, const Cohort&) = default;
+};
+
+struct LocalQueue {
+  std::string ns;
+  std::string name;
+  std::string cluster_queue;
+  StopPolicy stop_policy = StopPolicy::kNone;
+  FairWeight fair_weight;
+  friend bool operator==(const LocalQueue&, const LocalQueue&) = default;
+};
+
+struct Namespace {
+  std::string name;
+  Labels labels;
+  friend bool operator==(const Namespace&, const Namespace&) = default;
+};
+
+// Identifies one admission of one workload. `epoch` is the leader's term, so that no two leaders ever give
+// the same id; zero epoch and sequence is no claim.
+struct ClaimId {
+  uint64_t epoch = 0;
+  uint64_t sequence = 0;
+  friend auto operator<=>(const ClaimId&, const ClaimId&) = default;
+  bool IsSet() const { return epoch != 0 || sequence != 0; }
+  // "epoch-sequence", as written in records.
+  std::string ToString() const;
+  static std::optional<ClaimId> Parse(std::string_view text);
+};
+
+// The life of a claim. It holds quota from kPlanned until it is kGone, and passes the states in this
+// order; only a refused write goes from kPlanned to kGone at once.
+enum class ClaimState : uint8_t {
+  kPlanned,  // decided; the write that makes it true has no answer yet
+  kWritten,  // the API server has it
+  kActive,   // pods were seen
+  kLeaving,  // stopped; pods may still run
+  kGone,
+};
+
+struct PodSetAssignment {
+  std::string name;
+  int32_t count = 0;
+  std::vector<std::pair<std::string, std::string>> flavors;  // resource -> flavor, sorted by resource
+  std::vector<std::pair<std::string, Amount>> usage;         // resource -> total of all pods, sorted by resource
+  friend bool operator==(const PodSetAssignment&, const PodSetAssignment&) = default;
+};
+
+struct Admission {
+  std::string cluster_queue;
+  std::vector<PodSetAssignment> pod_sets;  // in the order of the workload's pod sets
+  friend bool operator==(const Admission&, const Admission&) = default;
+};
+
+struct PodSet {
+  std::string name;
+  int32_t count = 0;                  // pods still needed (after reclaimable pods)
+  std::optional<int32_t> min_count;   // partial admission
+  gang::ShapePtr shape;               // never null
+};
+
+// An admission that the objects already show: found at start-up, or made true by others.
+struct HeldClaim {
+  ClaimId id;
+  ClaimState state = ClaimState::kWritten;  // kWritten, kActive or kLeaving
+  Admission admission;
+  WallTime reserved_at;
+};
+
+// One gang. Identified by `uid`; everything else may change from one WorkloadChanged to the next.
+struct Workload {
+  std::string uid;  // of the queued object (a Job's uid); the last tie-break of the queue order
+  std::string ns;
+  std::string name;  // for messages
+  std::string local_queue;
+  int64_t generation = 0;  // of the object that was decoded; echoed in decisions
+  int32_t priority = 0;
+  std::string priority_class;
+  WallTime queue_time;  // orders equals; the creation time unless an eviction set it later
+  bool active = true;   // false: deactivated, must not be queued
+  // Not to be tried before this time (a back-off); unset: at once.
+  WallTime not_before;
+  std::vector<PodSet> pod_sets;
+  std::optional<HeldClaim> held;
+};
+
+}  // namespace muster::engine

@@ -1,0 +1,108 @@
+// The verbs of the API, over a Transport: paths, patch types, error bodies, rate limit, bounded in-flight
+// writes, and the leader's gate.
+//
+// Writes wait in lanes and leave in this order: starts and stops before Workloads before queue status
+// before events (design, decision 6). A token bucket (qps, burst) covers every call but the lease's and
+// watches, as client-go's does.
+//
+// Threading: used from the executor only; callbacks run there, never inside the call.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <absl/functional/any_invocable.h>
+
+#include "muster/core/clock.h"
+#include "muster/k8s_client/object.h"
+#include "muster/k8s_client/transport.h"
+
+namespace muster::k8s {
+
+enum class PatchType : uint8_t { kJsonPatch, kMergePatch };
+
+// In the order in which they leave.
+enum class Lane : uint8_t { kLease, kStart, kWorkload, kStatus, kEvent };
+inline constexpr int kLaneCount = 5;
+
+// What is known of a call afterwards.
+enum class Outcome : uint8_t {
+  kDone,     // 2xx
+  kRefused,  // the server answered otherwise: not applied
+  kUnknown,  // it may or may not have been applied
+  kNotSent,  // it certainly was not applied: no connection, or not allowed to write any more
+};
+
+struct Result {
+  Outcome outcome = Outcome::kNotSent;
+  int code = 0;         // HTTP status; 0 without answer
+  std::string body;     // the object, or the Status
+  std::string reason;   // Status.reason ("Conflict", "AlreadyExists", "Invalid", ...)
+  std::string message;  // Status.message, or the connection's error
+  std::optional<Duration> retry_after;
+
+  bool ok() const { return outcome == Outcome::kDone; }
+};
+
+struct ClientOptions {
+  double qps = 300;  // negative: no limit
+  int burst = 500;
+  int writes_in_flight_max = 32;
+  Duration call_timeout = std::chrono::seconds(30);
+  // Of writes guarded by leadership, and sent to the server as ?timeout=. Shorter than leaseDuration −
+  // renewDeadline, so that no write of a former leader arrives after its successor began to decide.
+  Duration write_timeout = std::chrono::seconds(4);
+};
+
+class Client {
+ public:
+  using Done = absl::AnyInvocable<void(Result)>;
+  // Called before each guarded write leaves; false: it ends with kNotSent.
+  using WriteGate = absl::AnyInvocable<bool() const>;
+  // Told of every finished write: resource ("jobs", "workloads/status"), verb, code, time taken.
+  using WriteObserver = absl::AnyInvocable<void(std::string_view, std::string_view, int, Duration)>;
+
+  // REQUIRES: `transport` and what `env` points to outlive the client.
+  Client(Environment env, Transport* transport, ClientOptions options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Until set, nothing is gated. Lane kLease is never gated.
+  void SetWriteGate(WriteGate gate);
+  void SetWriteObserver(WriteObserver observer);
+
+  // `subresource`: "" or "status".
+  void Get(const Resource& resource, const ObjectKey& key, Done done);
+  void Create(Lane lane, const Resource& resource, const std::string& ns, std::string body, Done done);
+  void Patch(Lane lane, const Resource& resource, const ObjectKey& key, std::string_view subresource, PatchType type,
+             std::string body, Done done);
+  void Update(Lane lane, const Resource& resource, const ObjectKey& key, std::string body, Done done);
+  // `preconditions_uid` empty: none.
+  void Delete(Lane lane, const Resource& resource, const ObjectKey& key, const std::string& preconditions_uid,
+              std::string_view propagation, Done done);
+
+  // Reads that no other verb covers (lists with query, /version, /readyz); not gated.
+  void Read(std::string path, std::string query, Done done);
+  Transport* transport() const;
+
+  // Writes that wait for a token or a slot, by lane.
+  int64_t queued(Lane lane) const;
+  int64_t in_flight() const;
+
+  static std::string Path(const Resource& resource, const std::string& ns);
+  static std::string Path(const Resource& resource, const ObjectKey& key, std::string_view subresource = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Percent-encodes one path segment or query value.
+std::string UrlEncode(std::string_view text);
+
+}  // namespace muster::k8s

@@ -1,0 +1,35 @@
+// The kinds of objects that Muster reads or writes.
+#pragma once
+
+#include "muster/k8s_client/object.h"
+
+namespace muster::k8s {
+
+inline constexpr Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
+inline constexpr Resource kLimitRanges{"", "v1", "limitranges", "LimitRange", true};
+inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event", true};
+inline constexpr Resource kJobs{"batch", "v1", "jobs", "Job", true};
+inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
+inline constexpr Resource kRuntimeClasses{"node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false};
+inline constexpr Resource kPriorityClasses{"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false};
+inline constexpr Resource kMutatingAdmissionPolicies{"admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies",
+                                                     "MutatingAdmissionPolicy", false};
+inline constexpr Resource kMutatingAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
+                                                           "mutatingadmissionpolicybindings",
+                                                           "MutatingAdmissionPolicyBinding", false};
+inline constexpr Resource kValidatingAdmissionPolicies{"admissionregistration.k8s.io", "v1",
+                                                       "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+                                                       false};
+inline constexpr Resource kValidatingAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
+                                                             "validatingadmissionpolicybindings",
+                                                             "ValidatingAdmissionPolicyBinding", false};
+
+inline constexpr Resource kResourceFlavors{"kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", false};
+inline constexpr Resource kClusterQueues{"kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", false};
+inline constexpr Resource kLocalQueues{"kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", true};
+inline constexpr Resource kCohorts{"kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", false};
+inline constexpr Resource kWorkloads{"kueue.x-k8s.io", "v1beta2", "workloads", "Workload", true};
+inline constexpr Resource kWorkloadPriorityClasses{"kueue.x-k8s.io", "v1beta2", "workloadpriorityclasses",
+                                                   "WorkloadPriorityClass", false};
+
+}  // namespace muster::k8s
