@@ -29,10 +29,11 @@ if(MUSTER_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+set(Boost_NO_BOOST_CMAKE ON)  # Debian's own Boost config refuses parts that cpprestsdk asks for
 find_package(absl REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Boost 1.74 EXACT REQUIRED)
+find_package(Boost 1.74 REQUIRED COMPONENTS system thread chrono)
 find_package(cpprestsdk REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(yaml-cpp REQUIRED)

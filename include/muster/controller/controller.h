@@ -1,0 +1,70 @@
+// The service without its process: informers, the engine, the writers and leadership, wired together on one
+// executor. What it does for one Job is in job_controller.h, the record it writes in record.h.
+//
+// Threading: used from the executor only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/core/clock.h"
+#include "muster/core/labels.h"
+#include "muster/engine/engine.h"
+#include "muster/engine/telemetry.h"
+#include "muster/gang/room.h"
+#include "muster/k8s_client/client.h"
+#include "muster/k8s_client/lease.h"
+
+namespace muster::controller {
+
+struct Options {
+  // Jobs of other namespaces are left alone, queue name or not.
+  LabelSelector managed_jobs_namespace_selector;
+  bool manage_jobs_without_queue_name = false;
+  // Labels of a Job that its Workload gets too.
+  std::vector<std::string> label_keys_to_copy;
+  bool leader_elect = true;
+  k8s::LeaseOptions lease;
+  // Own namespace (for the lease) and the user that the policies let through.
+  std::string ns = "muster-system";
+  int64_t unwritten_claims_max = 2000;
+  // Strict: an evicted gang's quota is free only when no pod is terminating either.
+  bool wait_for_terminating_pods = false;
+};
+
+// What health endpoints and readiness need to know.
+struct Health {
+  bool synced = false;
+  bool leading = false;
+  bool lease_healthy = true;
+  std::vector<std::string> not_synced;  // kinds without a complete list yet
+  // Standing problems in words: policies missing or changed, missing rights, Kueue's lease alive, ...
+  std::vector<std::string> problems;
+};
+
+class Controller {
+ public:
+  // REQUIRES: what the pointers point to outlives it. `lost_leadership`: the process must exit.
+  Controller(Environment env, k8s::Client* client, const gang::Room* room, Options options,
+             engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership);
+  ~Controller();
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
+
+  void Start();
+  // Stops deciding, lets writes in flight end, releases the lease, then calls `done`.
+  void Stop(std::function<void()> done);
+
+  Health health() const;
+  // The read side for metrics and explanations; null before the first complete state.
+  const engine::EngineSet* engine() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::controller
