@@ -1,0 +1,3 @@
+module muster.dev/observer
+
+go 1.26
