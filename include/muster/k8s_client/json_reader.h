@@ -2,7 +2,8 @@
 // ours and turns every type error into a message that names the path and the value.
 //
 // A reader never throws; asking a value that is absent or of another type gives an absent JsonValue, and
-// the error is kept in the document for Finish().
+// the error is kept in the document for Finish(). An absent value still knows where it would be, so that
+// object["spec"]["queue"].Fail("is required") works.
 //
 // Threading: needs external synchronisation. Values are valid as long as their document.
 #pragma once
@@ -13,8 +14,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "muster/core/labels.h"
 #include "muster/core/time.h"
@@ -39,16 +42,17 @@ class JsonValue {
   std::optional<bool> OptionalBool() const;
   // A quantity or other scalar as text: strings as they are, numbers as they were written.
   std::string Scalar(std::string_view absent = {}) const;
-  WallTime Time() const;  // RFC 3339
-  Labels Map() const;     // string values
+  WallTime Time() const;  // RFC 3339; Go's zero time counts as not set
+  Labels Map() const;     // string values; null is the empty string, as in Go
 
-  void ForEach(const std::function<void(JsonValue)>& visit) const;                          // array
-  void ForEachField(const std::function<void(std::string_view, JsonValue)>& visit) const;   // object
+  void ForEach(const std::function<void(JsonValue)>& visit) const;                         // array
+  void ForEachField(const std::function<void(std::string_view, JsonValue)>& visit) const;  // object
   int64_t size() const;  // of an array or object; 0 where absent
 
   bool IsObject() const;
   bool IsArray() const;
-  // This value as compact JSON text.
+  bool IsString() const;
+  // This value's JSON text as it was written; "null" where it is absent.
   std::string Raw() const;
   // "spec.podSets[0].count".
   std::string Path() const;
@@ -58,17 +62,20 @@ class JsonValue {
  private:
   friend class JsonDocument;
   JsonValue(JsonDocument* document, int64_t index) : document_(document), index_(index) {}
-  JsonDocument* document_ = nullptr;
-  int64_t index_ = -1;  // of a node in the document; -1: absent
+  JsonDocument* document_;
+  int64_t index_;  // of a node in the document; negative: of an absent place
 };
 
 class JsonDocument {
  public:
-  // Parses `text`. A text that is not JSON gives an absent root and an error.
+  // Parses `text`, an object or array nested at most kMaxDepth deep. Anything else gives an absent root and
+  // an error.
   explicit JsonDocument(std::string_view text);
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;
+
+  static constexpr int kMaxDepth = 256;
 
   JsonValue root();
   // The first error met by parsing or by any value, prefixed by `object` ("Job a/b"); OK if none.
@@ -83,5 +90,23 @@ class JsonDocument {
 // metadata of any object.
 ObjectMeta DecodeMeta(JsonValue object);
 std::vector<Condition> DecodeConditions(JsonValue conditions);
+
+// One line of a watch, taken apart without reading the object itself (its decoder does that).
+struct WatchLine {
+  std::string type;         // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+  std::string_view object;  // a part of the line
+  std::string resource_version;
+};
+// ON FAILURE: InvalidArgument: not JSON, or without type or object.
+absl::StatusOr<WatchLine> ParseWatchLine(std::string_view line);
+
+// One page of a list, likewise.
+struct ListPage {
+  std::string resource_version;
+  std::string continue_token;
+  std::vector<std::string_view> items;  // parts of the text
+};
+// ON FAILURE: InvalidArgument: not JSON, or without metadata.resourceVersion.
+absl::StatusOr<ListPage> ParseListPage(std::string_view text);
 
 }  // namespace muster::k8s
