@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -125,6 +126,8 @@ struct ClusterQueueView {
   std::vector<std::string> inactive_details;
   int64_t pending_active = 0;        // waiting and to be looked at
   int64_t pending_inadmissible = 0;  // parked
+  // The same workloads by the reason they wait for; those that were not looked at yet are kPendingEvaluation.
+  std::map<ReasonCode, int64_t> waiting_by_reason;
   int64_t reserving = 0;
   int64_t admitted = 0;
   std::vector<FlavorUsage> usage;  // in the order of the spec: groups, flavors, resources
@@ -139,6 +142,7 @@ struct LocalQueueView {
   bool cluster_queue_exists = false;
   int64_t pending_active = 0;
   int64_t pending_inadmissible = 0;
+  std::map<ReasonCode, int64_t> waiting_by_reason;  // as in ClusterQueueView
   int64_t reserving = 0;
   int64_t admitted = 0;
   std::vector<FlavorUsage> usage;  // nominal and limits are not set
