@@ -2,20 +2,24 @@
 // writes, and the leader's gate.
 //
 // Writes wait in lanes and leave in this order: starts and stops before Workloads before queue status
-// before events (design, decision 6). A token bucket (qps, burst) covers every call but the lease's and
-// watches, as client-go's does.
+// before events (design, decision 6). Reads leave before writes. A token bucket (qps, burst) covers every
+// call but the lease's and watches, as client-go's does. Events leave the last quarter of the bucket's burst
+// and three quarters of the slots to others.
+//
+// A read that is answered 429, or 5xx with Retry-After, is tried again here, up to ten times. A write never
+// is: its state may have moved on, so its caller decides.
 //
 // Threading: used from the executor only; callbacks run there, never inside the call.
 #pragma once
 
+#include <absl/functional/any_invocable.h>
+
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-
-#include <absl/functional/any_invocable.h>
+#include <utility>
 
 #include "muster/core/clock.h"
 #include "muster/k8s_client/object.h"
@@ -33,8 +37,12 @@ inline constexpr int kLaneCount = 5;
 enum class Outcome : uint8_t {
   kDone,     // 2xx
   kRefused,  // the server answered otherwise: not applied
-  kUnknown,  // it may or may not have been applied
-  kNotSent,  // it certainly was not applied: no connection, or not allowed to write any more
+  // A write may or may not have been applied: no answer came, or a 5xx (a server that timed out waiting for
+  // its own storage answers so, and so does a proxy before it). `code` tells them apart.
+  kUnknown,
+  // It certainly was not applied: no connection, or not allowed to write any more. A read without an answer
+  // ends so, too.
+  kNotSent,
 };
 
 struct Result {
@@ -49,21 +57,24 @@ struct Result {
 };
 
 struct ClientOptions {
-  double qps = 300;  // negative: no limit
+  double qps = 300;  // zero or negative: no limit
   int burst = 500;
   int writes_in_flight_max = 32;
   Duration call_timeout = std::chrono::seconds(30);
   // Of writes guarded by leadership, and sent to the server as ?timeout=. Shorter than leaseDuration −
   // renewDeadline, so that no write of a former leader arrives after its successor began to decide.
   Duration write_timeout = std::chrono::seconds(4);
+  // Of the lease's calls. client-go takes half the renew deadline.
+  Duration lease_timeout = std::chrono::seconds(5);
 };
 
 class Client {
  public:
   using Done = absl::AnyInvocable<void(Result)>;
-  // Called before each guarded write leaves; false: it ends with kNotSent.
+  // Asked at the moment when a guarded write would leave; false: it ends with kNotSent.
   using WriteGate = absl::AnyInvocable<bool() const>;
-  // Told of every finished write: resource ("jobs", "workloads/status"), verb, code, time taken.
+  // Told of every write that left and is over: resource ("jobs", "workloads/status"), verb ("create",
+  // "patch", "update", "delete"), HTTP status (0: no answer), time since it left.
   using WriteObserver = absl::AnyInvocable<void(std::string_view, std::string_view, int, Duration)>;
 
   // REQUIRES: `transport` and what `env` points to outlive the client.
@@ -76,9 +87,12 @@ class Client {
   void SetWriteGate(WriteGate gate);
   void SetWriteObserver(WriteObserver observer);
 
-  // `subresource`: "" or "status".
+  // By quorum read.
   void Get(const Resource& resource, const ObjectKey& key, Done done);
+  // Lane kLease goes past the bucket.
+  void Get(Lane lane, const Resource& resource, const ObjectKey& key, Done done);
   void Create(Lane lane, const Resource& resource, const std::string& ns, std::string body, Done done);
+  // `subresource`: "" or "status".
   void Patch(Lane lane, const Resource& resource, const ObjectKey& key, std::string_view subresource, PatchType type,
              std::string body, Done done);
   void Update(Lane lane, const Resource& resource, const ObjectKey& key, std::string body, Done done);
@@ -86,8 +100,12 @@ class Client {
   void Delete(Lane lane, const Resource& resource, const ObjectKey& key, const std::string& preconditions_uid,
               std::string_view propagation, Done done);
 
-  // Reads that no other verb covers (lists with query, /version, /readyz); not gated.
-  void Read(std::string path, std::string query, Done done);
+  // Reads that no other verb covers (lists with query, /version, /readyz); not gated. `accept` empty:
+  // application/json.
+  void Read(std::string path, std::string query, Done done) {
+    Read(std::move(path), std::move(query), {}, std::move(done));
+  }
+  void Read(std::string path, std::string query, std::string accept, Done done);
   Transport* transport() const;
 
   // Writes that wait for a token or a slot, by lane.

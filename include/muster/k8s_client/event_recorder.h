@@ -23,8 +23,8 @@ struct ObjectReference {
 };
 
 struct EventRecorderOptions {
-  std::string instance;               // reportingInstance
-  int waiting_max = 1000;             // more are dropped and counted
+  std::string instance;    // reportingInstance
+  int waiting_max = 1000;  // more are dropped and counted
   Duration aggregate = std::chrono::minutes(6);
 };
 

@@ -7,13 +7,13 @@
 // Threading: used from the executor only; the handler runs there.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include <absl/status/statusor.h>
 
 #include "muster/core/clock.h"
 #include "muster/k8s_client/client.h"

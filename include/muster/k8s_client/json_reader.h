@@ -8,6 +8,9 @@
 // Threading: needs external synchronisation. Values are valid as long as their document.
 #pragma once
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,9 +18,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <absl/status/status.h>
-#include <absl/status/statusor.h>
 
 #include "muster/core/labels.h"
 #include "muster/core/time.h"

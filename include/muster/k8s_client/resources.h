@@ -14,12 +14,10 @@ inline constexpr Resource kRuntimeClasses{"node.k8s.io", "v1", "runtimeclasses",
 inline constexpr Resource kPriorityClasses{"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false};
 inline constexpr Resource kMutatingAdmissionPolicies{"admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies",
                                                      "MutatingAdmissionPolicy", false};
-inline constexpr Resource kMutatingAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
-                                                           "mutatingadmissionpolicybindings",
-                                                           "MutatingAdmissionPolicyBinding", false};
-inline constexpr Resource kValidatingAdmissionPolicies{"admissionregistration.k8s.io", "v1",
-                                                       "validatingadmissionpolicies", "ValidatingAdmissionPolicy",
-                                                       false};
+inline constexpr Resource kMutatingAdmissionPolicyBindings{
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", false};
+inline constexpr Resource kValidatingAdmissionPolicies{
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", false};
 inline constexpr Resource kValidatingAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
                                                              "validatingadmissionpolicybindings",
                                                              "ValidatingAdmissionPolicyBinding", false};
