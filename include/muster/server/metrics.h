@@ -1,0 +1,83 @@
+// Metrics under Kueue's names, labels and buckets, so that its dashboards work; Muster's own begin with
+// muster_. Counters and histograms are plain numbers that Telemetry adds to; what can be seen from the
+// engine (queue lengths, usage) is never kept, but read from it at each scrape.
+//
+// Each series but build_info carries replica_role: leader, follower or standalone. The series of a
+// ClusterQueue or LocalQueue go away with it, at the next Sweep.
+//
+// Source: kueue_semantics 8.1. docs/metrics.md lists them.
+// Threading: used from the executor only; MetricsHandler's rendering runs on the server's thread.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/core/clock.h"
+#include "muster/engine/engine.h"
+#include "muster/engine/telemetry.h"
+#include "muster/server/http_server.h"
+
+namespace muster::server {
+
+enum class ReplicaRole : uint8_t { kLeader, kFollower, kStandalone };
+
+struct MetricsOptions {
+  bool cluster_queue_resources = false;  // quotas and usage by flavor and resource
+  bool local_queues = true;
+};
+
+struct BuildInfo {
+  std::string version;
+  std::string commit;
+  std::string date;
+  std::string compiler;
+  std::string platform;
+};
+
+// Asked at each scrape.
+struct MetricsSource {
+  std::function<const engine::EngineSet*()> engine;  // null: not known yet
+  std::function<ReplicaRole()> role;
+};
+
+class Metrics final : public engine::Telemetry, public prometheus::Collectable {
+ public:
+  Metrics(MetricsOptions options, BuildInfo build, MetricsSource source);
+  ~Metrics() override;
+
+  void AdmissionAttempt(bool admitted, Duration took) override;
+  void QuotaReserved(const engine::QueueRef& queue, Duration wait) override;
+  void Admitted(const engine::QueueRef& queue, Duration wait, Duration checks_wait) override;
+  void Evicted(const engine::QueueRef& queue, const std::string& reason, const std::string& underlying_cause,
+               bool first_for_reason) override;
+  void EvictionDone(const engine::QueueRef& queue, const std::string& reason, Duration took) override;
+  void Finished(const engine::QueueRef& queue, Duration execution) override;
+  void WorkloadCreated(const std::string& job_kind, Duration latency) override;
+  void Write(const std::string& resource, const std::string& verb, int code, Duration took) override;
+  void EventDropped() override;
+
+  // Forgets the series of queues that are gone. Collect does it too.
+  void Sweep();
+
+  // Families without a sample are left out.
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Prometheus' text format, version 0.0.4.
+// Threading: pure.
+std::string RenderMetrics(const std::vector<prometheus::MetricFamily>& families);
+
+// Collects on the executor, renders on the server's thread. REQUIRES: `metrics` outlives the executor's tasks.
+Handler MetricsHandler(Executor* executor, const Metrics* metrics);
+
+}  // namespace muster::server
