@@ -61,7 +61,11 @@ absl::StatusOr<WatchLine> ParseWatchLine(std::string_view line) {
     std::string why = EachField(value, [&](std::string_view key, ondemand::value member) {
       if (key != "metadata") return std::string();
       return EachField(member, [&](std::string_view name, ondemand::value field) {
-        return name == "resourceVersion" ? ReadString(field, &out.resource_version) : std::string();
+        if (name == "resourceVersion") return ReadString(field, &out.resource_version);
+        if (name == "uid") return ReadString(field, &out.uid);
+        if (name == "name") return ReadString(field, &out.key.name);
+        if (name == "namespace") return ReadString(field, &out.key.ns);
+        return std::string();
       });
     });
     if (why.empty()) out.object = Moved(TextTo(begin, document, padded), padded, line);

@@ -399,6 +399,11 @@ ObjectMeta DecodeMeta(JsonValue object) {
   return out;
 }
 
+ObjectMeta ReadMeta(std::string_view json) {
+  JsonDocument document(json);
+  return DecodeMeta(document.root());
+}
+
 std::vector<Condition> DecodeConditions(JsonValue conditions) {
   std::vector<Condition> out;
   conditions.ForEach([&](JsonValue condition) {

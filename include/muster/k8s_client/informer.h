@@ -9,14 +9,19 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "muster/core/clock.h"
 #include "muster/k8s_client/client.h"
+#include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/object.h"
 
 namespace muster::k8s {
@@ -28,24 +33,31 @@ struct InformerOptions {
   int page_size = 500;
   // PartialObjectMetadata instead of the whole object, for kinds where labels and owners suffice.
   bool metadata_only = false;
+  // Doubles from the one to the other; each wait is stretched by up to its own length. Starts over after two
+  // minutes of health. Retry-After counts where it is longer.
   Duration backoff_min = std::chrono::milliseconds(800);
   Duration backoff_max = std::chrono::seconds(30);
 };
 
 // The untyped half. Objects go to the sink as raw JSON.
+//
+// A watch that is over is resumed at once, from the last version seen: at its time limit always, and at a cut
+// if it did not follow another within the back-off. A list is taken again after 410, after a refused version,
+// and after three resumptions in a row without progress. Lists are consistent reads (no resourceVersion), so
+// they are never older than what was seen before.
 class Reflector {
  public:
   class Sink {
    public:
     virtual ~Sink() = default;
-    // One object exists as `json`. RETURNS: its key and resourceVersion; on failure the object is skipped
-    // and reported, the rest goes on.
+    // One object exists as `json`.
     virtual void Upsert(std::string_view json) = 0;
     // One object was deleted; `json` is its last state.
     virtual void Delete(std::string_view json) = 0;
-    // A list begins: what it does not name until EndList has vanished.
+    // A list is about to be asked for: what it does not name until EndList has vanished.
     virtual void BeginList() = 0;
-    virtual void EndList() = 0;
+    // `resource_version`: of the list.
+    virtual void EndList(std::string_view resource_version) = 0;
     // The list failed half-way; what came of it counts, what did not come is not deleted.
     virtual void AbortList() = 0;
   };
@@ -60,16 +72,32 @@ class Reflector {
   // One complete list has been delivered.
   bool synced() const;
   // A new list, by quorum read, that replaces the present one; what a new leader does before it decides.
+  // `done` follows when a list that began after this call is complete.
   void Relist(std::function<void()> done);
-  int64_t lists() const;
-  int64_t watch_cuts() const;
+  // Delivers now what has come in for this object and waits to be taken.
+  void Flush(const ObjectKey& key);
+  // Everything up to here was received; opaque.
+  const std::string& resource_version() const;
+
+  int64_t lists() const;       // complete ones
+  int64_t watch_cuts() const;  // watches that did not end in order
+  int64_t bad_lines() const;   // lines of watches that could not be read
+  // Why it does not follow the server right now, in words; empty while it does.
+  const std::string& problem() const;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
+// RETURNS: whether both are decimal resourceVersions of one resource type and `a` is the later. (Their order
+// is guaranteed since Kubernetes 1.35, and has held on every server before.)
+bool IsNewerVersion(std::string_view a, std::string_view b);
+
 // The typed half: a cache of decoded objects. T has a member `ObjectMeta meta`.
+//
+// What the server streams comes in order and is believed. An own write's result (Observe) runs ahead of the
+// stream; until the stream has caught up with it, older states of that object are not taken.
 template <typename T>
 class Informer final : private Reflector::Sink {
  public:
@@ -79,7 +107,9 @@ class Informer final : private Reflector::Sink {
   struct Handler {
     std::function<void(const Ptr& object, const Ptr& previous)> upserted;  // previous null: new
     std::function<void(const Ptr& last)> deleted;
-    std::function<void(const absl::Status&)> undecodable;  // the object is treated as absent
+    // An object that was never read is treated as absent; one that was read before keeps the last state that
+    // could be read, until it can be read again or is deleted.
+    std::function<void(const absl::Status&)> undecodable;
   };
 
   Informer(Environment env, Client* client, const Resource& resource, InformerOptions options, Decode decode,
@@ -98,25 +128,95 @@ class Informer final : private Reflector::Sink {
   }
   const std::map<ObjectKey, Ptr>& objects() const { return objects_; }
 
-  // Records the object that an own write returned, so that the next decision does not act on an older
-  // state. Ignored if the informer already has that resourceVersion.
-  void Observe(std::string_view json) { Upsert(json); }
+  // Records the object that an own write returned, so that the next decision does not act on an older state.
+  // No effect where the stream has already passed that state, or where its version cannot be compared. The
+  // handler is called, if at all, before it returns.
+  void Observe(std::string_view json) {
+    const Ptr object = Decoded(json);
+    if (object == nullptr) return;
+    const ObjectKey key = object->meta.key();
+    const std::string& version = object->meta.resource_version;
+    reflector_.Flush(key);
+    // Absent and passed by the stream: it was deleted since.
+    const Ptr known = Get(key);
+    const std::string& passed = known != nullptr ? known->meta.resource_version : reflector_.resource_version();
+    const bool first = known == nullptr && passed.empty();
+    if (!IsNewerVersion(version, first ? "0" : passed)) return;
+    ahead_[key] = {listing_};
+    Put(object);
+  }
 
  private:
-  void Upsert(std::string_view json) override {
+  // An object whose cached state came from Observe, ahead of the stream.
+  struct Ahead {
+    // Observed after the list now under way was asked for, so that the list may not know of it.
+    bool during_list = false;
+  };
+
+  Ptr Decoded(std::string_view json) {
     auto decoded = decode_(json);
-    if (!decoded.ok()) {
-      handler_.undecodable(decoded.status());
+    if (decoded.ok()) {
+      if (!decoded->meta.name.empty()) return std::make_shared<const T>(*std::move(decoded));
+      decoded = absl::InvalidArgumentError("an object without metadata.name");
+    }
+    handler_.undecodable(decoded.status());
+    return nullptr;
+  }
+
+  void Upsert(std::string_view json) override {
+    const Ptr object = Decoded(json);
+    if (object == nullptr) return Unreadable(json);
+    const ObjectKey key = object->meta.key();
+    if (listing_) listed_.insert(key);
+    const Ptr known = Get(key);
+    if (const auto ahead = ahead_.find(key); ahead != ahead_.end()) {
+      // A list that was asked for after the write knows of it; else the newer of the two counts.
+      const bool authoritative = listing_ && !ahead->second.during_list;
+      if (!authoritative && IsNewerVersion(known->meta.resource_version, object->meta.resource_version)) return;
+      ahead_.erase(ahead);
+    }
+    if (known != nullptr && known->meta.uid == object->meta.uid &&
+        known->meta.resource_version == object->meta.resource_version) {
       return;
     }
-    auto object = std::make_shared<const T>(*std::move(decoded));
-    if (listing_) listed_.insert_or_assign(object->meta.key(), true);
-    Ptr& slot = objects_[object->meta.key()];
-    if (slot != nullptr && slot->meta.uid == object->meta.uid &&
-        slot->meta.resource_version == object->meta.resource_version) {
-      return;
+    Put(object);
+  }
+
+  void Delete(std::string_view json) override {
+    const ObjectMeta meta = ReadMeta(json);
+    const Ptr known = Get(meta.key());
+    if (known == nullptr || known->meta.uid != meta.uid) return;
+    const Ptr last = Decoded(json);
+    Remove(meta.key(), last != nullptr ? last : known);
+  }
+
+  void BeginList() override {
+    listing_ = true;
+    listed_.clear();
+    for (auto& [key, ahead] : ahead_) ahead.during_list = false;
+  }
+
+  void EndList(std::string_view resource_version) override {
+    listing_ = false;
+    std::vector<ObjectKey> vanished;
+    for (const auto& [key, object] : objects_) {
+      if (listed_.contains(key)) continue;
+      const auto ahead = ahead_.find(key);
+      const bool created_since = ahead != ahead_.end() && ahead->second.during_list &&
+                                 IsNewerVersion(object->meta.resource_version, resource_version);
+      if (!created_since) vanished.push_back(key);
     }
-    Ptr previous = std::exchange(slot, object);
+    listed_.clear();
+    for (const ObjectKey& key : vanished) Remove(key, Get(key));
+  }
+
+  void AbortList() override {
+    listing_ = false;
+    listed_.clear();
+  }
+
+  void Put(const Ptr& object) {
+    Ptr previous = std::exchange(objects_[object->meta.key()], object);
     // A new object under an old name: the old one is gone, whatever the watch showed in between.
     if (previous != nullptr && previous->meta.uid != object->meta.uid) {
       handler_.deleted(previous);
@@ -124,44 +224,28 @@ class Informer final : private Reflector::Sink {
     }
     handler_.upserted(object, previous);
   }
-  void Delete(std::string_view json) override {
-    auto decoded = decode_(json);
-    if (!decoded.ok()) {
-      handler_.undecodable(decoded.status());
-      return;
-    }
-    const auto it = objects_.find(decoded->meta.key());
-    if (it == objects_.end() || it->second->meta.uid != decoded->meta.uid) return;
-    objects_.erase(it);
-    handler_.deleted(std::make_shared<const T>(*std::move(decoded)));
+
+  void Remove(const ObjectKey& key, const Ptr& last) {
+    objects_.erase(key);
+    ahead_.erase(key);
+    handler_.deleted(last);
   }
-  void BeginList() override {
-    listing_ = true;
-    listed_.clear();
-  }
-  void EndList() override {
-    listing_ = false;
-    for (auto it = objects_.begin(); it != objects_.end();) {
-      if (listed_.contains(it->first)) {
-        ++it;
-        continue;
-      }
-      const Ptr last = it->second;
-      it = objects_.erase(it);
-      handler_.deleted(last);
-    }
-    listed_.clear();
-  }
-  void AbortList() override {
-    listing_ = false;
-    listed_.clear();
+
+  // It exists all the same: its last readable state stays, unless that was of another object of this name.
+  void Unreadable(std::string_view json) {
+    const ObjectMeta meta = ReadMeta(json);
+    const ObjectKey key = meta.key();
+    if (listing_) listed_.insert(key);
+    const Ptr known = Get(key);
+    if (known != nullptr && known->meta.uid != meta.uid) Remove(key, known);
   }
 
   Decode decode_;
   Handler handler_;
   std::map<ObjectKey, Ptr> objects_;
+  std::map<ObjectKey, Ahead> ahead_;
   bool listing_ = false;
-  std::map<ObjectKey, bool> listed_;
+  std::set<ObjectKey> listed_;
   Reflector reflector_;  // last: it calls the sink
 };
 

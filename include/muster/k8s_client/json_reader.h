@@ -89,12 +89,17 @@ class JsonDocument {
 
 // metadata of any object.
 ObjectMeta DecodeMeta(JsonValue object);
+// Likewise, of JSON text; what cannot be read stays empty.
+ObjectMeta ReadMeta(std::string_view json);
 std::vector<Condition> DecodeConditions(JsonValue conditions);
 
 // One line of a watch, taken apart without reading the object itself (its decoder does that).
 struct WatchLine {
   std::string type;         // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
   std::string_view object;  // a part of the line
+  // Of the object's metadata.
+  ObjectKey key;
+  std::string uid;
   std::string resource_version;
 };
 // ON FAILURE: InvalidArgument: not JSON, or without type or object.
