@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include <absl/container/flat_hash_map.h>
-
 #include "muster/core/check.h"
+#include "muster/core/string_map.h"
 
 namespace muster {
 
@@ -46,7 +45,7 @@ class Interner {
 
  private:
   std::vector<std::string> names_;
-  absl::flat_hash_map<std::string, IdType> ids_;
+  StringMap<IdType> ids_;
 };
 
 }  // namespace muster

@@ -4,11 +4,11 @@
 // Threading: values.
 #pragma once
 
+#include <absl/status/statusor.h>
+
+#include <boost/multiprecision/cpp_int.hpp>
 #include <string>
 #include <string_view>
-
-#include <absl/status/statusor.h>
-#include <boost/multiprecision/cpp_int.hpp>
 
 #include "muster/core/amount.h"
 

@@ -28,38 +28,80 @@ namespace muster::engine {
 
 // ---- events -------------------------------------------------------------------------------------
 
-struct FlavorChanged { ResourceFlavor flavor; };
-struct FlavorDeleted { std::string name; };
-struct CohortChanged { Cohort cohort; };
-struct CohortDeleted { std::string name; };
-struct ClusterQueueChanged { ClusterQueue queue; };
-struct ClusterQueueDeleted { std::string name; };
-struct LocalQueueChanged { LocalQueue queue; };
-struct LocalQueueDeleted { std::string ns, name; };
-struct NamespaceChanged { Namespace ns; };
-struct NamespaceDeleted { std::string name; };
+struct FlavorChanged {
+  ResourceFlavor flavor;
+};
+struct FlavorDeleted {
+  std::string name;
+};
+struct CohortChanged {
+  Cohort cohort;
+};
+struct CohortDeleted {
+  std::string name;
+};
+struct ClusterQueueChanged {
+  ClusterQueue queue;
+};
+struct ClusterQueueDeleted {
+  std::string name;
+};
+struct LocalQueueChanged {
+  LocalQueue queue;
+};
+struct LocalQueueDeleted {
+  std::string ns, name;
+};
+struct NamespaceChanged {
+  Namespace ns;
+};
+struct NamespaceDeleted {
+  std::string name;
+};
 // Creates or replaces. A workload that holds a claim keeps it whatever changes; `held` is read only where
-// the engine holds none for it yet. A WorkloadChanged equal to what is known changes nothing.
-struct WorkloadChanged { Workload workload; };
+// the engine holds none for it yet, and never where it names the claim that was last seen to go: such an
+// object is late. A WorkloadChanged equal to what is known changes nothing.
+struct WorkloadChanged {
+  Workload workload;
+};
 // The object is gone, with its pods: whatever it held is free.
-struct WorkloadDeleted { std::string uid; };
+struct WorkloadDeleted {
+  std::string uid;
+};
 
 // Outcomes of writes and observations of pods. Those that name a claim which is not the workload's current
 // one are ignored: they are late.
-struct ClaimWritten { std::string uid; ClaimId claim; };
+struct ClaimWritten {
+  std::string uid;
+  ClaimId claim;
+};
 // The start was refused or never applied: the claim is dropped, the workload may be tried again from
 // not_before on; `message` becomes its kStartRefused obstacle (empty: decide again at once, no obstacle).
-struct ClaimRefused { std::string uid; ClaimId claim; WallTime not_before; std::string message; };
-struct ClaimActive { std::string uid; ClaimId claim; };
+struct ClaimRefused {
+  std::string uid;
+  ClaimId claim;
+  WallTime not_before;
+  std::string message;
+};
+struct ClaimActive {
+  std::string uid;
+  ClaimId claim;
+};
 // The gang is being stopped. It holds its quota until ClaimGone.
-struct ClaimLeaving { std::string uid; ClaimId claim; };
+struct ClaimLeaving {
+  std::string uid;
+  ClaimId claim;
+};
 // Its pods are inactive: the quota is free, and the workload queues again if it still exists and may.
-struct ClaimGone { std::string uid; ClaimId claim; };
+struct ClaimGone {
+  std::string uid;
+  ClaimId claim;
+};
 
-using Event = std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, ClusterQueueChanged,
-                           ClusterQueueDeleted, LocalQueueChanged, LocalQueueDeleted, NamespaceChanged, NamespaceDeleted,
-                           WorkloadChanged, WorkloadDeleted, ClaimWritten, ClaimRefused, ClaimActive, ClaimLeaving,
-                           ClaimGone>;
+using Event =
+    std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, ClusterQueueChanged, ClusterQueueDeleted,
+                 LocalQueueChanged, LocalQueueDeleted, NamespaceChanged, NamespaceDeleted, WorkloadChanged,
+                 WorkloadDeleted, ClaimWritten, ClaimRefused, ClaimActive, ClaimLeaving, ClaimGone>;
 
 // ---- decisions ----------------------------------------------------------------------------------
 
@@ -138,7 +180,7 @@ struct LocalQueueView {
   std::string name;
   std::string cluster_queue;
   bool active = false;
-  bool stopped = false;               // its own stop policy
+  bool stopped = false;  // its own stop policy
   bool cluster_queue_exists = false;
   int64_t pending_active = 0;
   int64_t pending_inadmissible = 0;
@@ -167,8 +209,9 @@ struct ChangedQueues {
 struct EngineOptions {
   // The leader's term, part of each claim id. Never zero.
   uint64_t epoch = 1;
-  // Admissions without an answer from the API server, over all trees. At the limit Decide stops admitting,
-  // and goes on once answers come: back-pressure instead of an unbounded backlog.
+  // Admissions without an answer from the API server, over all trees. At the limit no pass is run until
+  // answers come: back-pressure instead of an unbounded backlog. One pass may go beyond it by one workload a
+  // queue.
   int64_t unwritten_claims_max = 2000;
 };
 
@@ -183,7 +226,8 @@ class EngineSet {
   void Apply(const Event& event);
 
   // One pass over every tree that has something to look at. Trees are visited in the order of their roots'
-  // names.
+  // names. Evictions that stop policies and deactivation ask for come alone, in a result of their own, before
+  // any pass: what they free is known before anything is decided on it.
   PassResult RunPass(WallTime now);
 
   // Passes until none could decide more, or `unwritten_claims_max` is reached. Decisions in order; of
@@ -193,10 +237,10 @@ class EngineSet {
   // The earliest time at which something becomes due without any event; unset: never.
   WallTime NextDue() const;
 
-  ClusterQueueView ViewClusterQueue(const std::string& name) const;  // REQUIRES: it was applied
+  ClusterQueueView ViewClusterQueue(const std::string& name) const;                     // REQUIRES: it was applied
   LocalQueueView ViewLocalQueue(const std::string& ns, const std::string& name) const;  // REQUIRES: as above
-  std::vector<std::string> ClusterQueueNames() const;                          // sorted
-  std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;    // sorted
+  std::vector<std::string> ClusterQueueNames() const;                                   // sorted
+  std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;             // sorted
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
   // Since the last call.
   ChangedQueues TakeChangedQueues();

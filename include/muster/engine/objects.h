@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/core/amount.h"
 #include "muster/core/labels.h"
 #include "muster/core/time.h"
+#include "muster/engine/reason.h"
 #include "muster/gang/shape.h"
 
 namespace muster::engine {
@@ -150,14 +153,14 @@ struct Admission {
 
 struct PodSet {
   std::string name;
-  int32_t count = 0;                  // pods still needed (after reclaimable pods)
-  std::optional<int32_t> min_count;   // partial admission
-  gang::ShapePtr shape;               // never null
+  int32_t count = 0;                 // pods still needed (after reclaimable pods)
+  std::optional<int32_t> min_count;  // partial admission
+  gang::ShapePtr shape;              // never null
 };
 
 // An admission that the objects already show: found at start-up, or made true by others.
 struct HeldClaim {
-  ClaimId id;
+  ClaimId id;                               // REQUIRES: set, and of no other workload
   ClaimState state = ClaimState::kWritten;  // kWritten, kActive or kLeaving
   Admission admission;
   WallTime reserved_at;
@@ -177,6 +180,9 @@ struct Workload {
   // Not to be tried before this time (a back-off); unset: at once.
   WallTime not_before;
   std::vector<PodSet> pod_sets;
+  // What was found wrong with it while it was decoded (kRequestsExceedLimits, kLimitRange): it is never
+  // admitted like this, and waits as kMisconfigured.
+  std::vector<Obstacle> invalid;
   std::optional<HeldClaim> held;
 };
 

@@ -30,7 +30,7 @@ struct WhatIf {
 
 struct FitAnswer {
   enum class Verdict : uint8_t {
-    kUnchecked,   // the flavor's machines are not known, or it is autoscaled: quota alone decides
+    kUnchecked,  // the flavor's machines are not known, or it is autoscaled: quota alone decides
     kFits,
     kDoesNotFit,  // proven
     kNotFound,    // the search ended at its step limit

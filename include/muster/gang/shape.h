@@ -57,6 +57,16 @@ struct Shape {
 
 using ShapePtr = std::shared_ptr<const Shape>;
 
+// The first taint that keeps pods away (NoSchedule or NoExecute) and that neither list tolerates; null if
+// none does.
+const Taint* FirstUntolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations,
+                              const std::vector<Toleration>& more_tolerations);
+
+// Whether nodes with exactly these labels would do for the pod, looking at no other label keys: terms and
+// selectors of other keys are left out, and a term with nothing left admits everything.
+// Source: kueue_semantics 5.6.
+bool MatchesNodeLabels(const Shape& shape, const Labels& node_labels);
+
 // RETURNS: a hash that is equal for equal shapes in every process.
 void AddToHash(const Shape& shape, StateHash* hash);
 
@@ -68,7 +78,11 @@ class ShapeTable {
   size_t size() const;
 
  private:
-  mutable std::map<uint64_t, std::vector<std::weak_ptr<const Shape>>> shapes_;
+  // Drops the entries of shapes that nobody uses any more.
+  void Sweep();
+
+  std::map<uint64_t, std::vector<std::weak_ptr<const Shape>>> shapes_;
+  size_t since_sweep_ = 0;  // shapes made since the last sweep
 };
 
 }  // namespace muster::gang

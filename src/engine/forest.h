@@ -1,0 +1,129 @@
+// The trees: which ClusterQueue and cohort belongs to which, what their quotas are, and which trees have
+// something to decide.
+//
+// A ClusterQueue that changes cohort, and a cohort that is re-parented, move with everything in them: their
+// claims are taken out of the old tree's ledger and booked in the new one, their waiting workloads go along.
+// Both trees then look at their parked workloads again. A cycle of cohorts is cut: each cohort on it becomes
+// the root of a tree that decides nothing until the cycle is mended; what is booked in it stays booked.
+//
+// Source: kueue_semantics 1.3, 1.4, 5.1.
+// Threading: owned by the EngineSet.
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "state.h"
+
+namespace muster::engine {
+
+class Forest {
+ public:
+  explicit Forest(Catalog* catalog) : catalog_(catalog) {}
+  Forest(const Forest&) = delete;
+  Forest& operator=(const Forest&) = delete;
+
+  // The state of that name, made if need be.
+  ClusterQueueState* Queue(std::string_view name);
+  // Null where nobody has named it.
+  ClusterQueueState* FindQueue(std::string_view name) const;
+  CohortState* FindCohort(std::string_view name) const;
+
+  void SetQueue(const ClusterQueue& spec);
+  void RemoveQueue(ClusterQueueState* queue);
+  // Forgets it if nothing refers to it any more.
+  void DropIfUnused(ClusterQueueState* queue);
+
+  void SetCohort(const Cohort& spec);
+  void RemoveCohort(std::string_view name);
+
+  // What the flavor means has changed: the queues that use it may have become active or not, and their
+  // parked workloads are looked at again.
+  void FlavorChanged(FlavorId flavor);
+
+  // The claim is in `queue`, which need not exist yet; its usage is booked while it does.
+  void Attach(WorkloadState* workload, ClusterQueueState* queue);
+  void Detach(WorkloadState* workload);
+  // REQUIRES: the claim is attached.
+  void ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorResource, Amount>> usage);
+
+  // To be called after each change of what waits in `queue`, or of whether it may be looked at.
+  void Refresh(ClusterQueueState* queue);
+  // Parked workloads of the tree are looked at again in the next pass.
+  void RequestFlush(Tree* tree);
+  // Something in the tree became free or possible.
+  void Gained(Tree* tree);
+  // The head of `queue` does not fit, and cannot until its tree gains something.
+  void Block(ClusterQueueState* queue);
+
+  // Trees with something to look at, in the order of their roots' names.
+  absl::btree_set<Tree*, ByRoot>& active_trees() { return active_trees_; }
+  const absl::btree_set<Tree*, ByRoot>& active_trees() const { return active_trees_; }
+  // Takes in what has backed off until now.
+  void ReleaseDue(WallTime now);
+  WallTime NextDue() const;
+
+  // Calls for queues whose `active` has changed since the last call, and empties the list.
+  std::vector<ClusterQueueState*> TakeActivityChanges();
+  // Queues of which anything visible has changed.
+  absl::btree_set<std::string>& changed_queues() { return changed_queues_; }
+
+  uint64_t GenerationOf(const ClusterQueueState& queue) const;
+  const absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>>& queues() const {
+    return queues_;
+  }
+  const absl::btree_map<std::string, std::unique_ptr<CohortState>, std::less<>>& cohorts() const { return cohorts_; }
+  // Existing queues with a namespace selector that does not match everything.
+  const absl::btree_set<ClusterQueueState*, ByName>& selective_queues() const { return selective_queues_; }
+
+  void Validate() const;
+
+ private:
+  struct ByDue {
+    bool operator()(const ClusterQueueState* a, const ClusterQueueState* b) const {
+      return a->due != b->due ? a->due < b->due : a->name < b->name;
+    }
+  };
+
+  CohortState* GetCohort(std::string_view name);
+  void DropIfUnused(CohortState* cohort);
+  void SetDeclaredParent(CohortState* cohort, std::string_view parent);
+  void Move(CohortState* cohort, CohortState* parent);
+  void MakeRoot(CohortState* cohort);
+  void UprootSubtree(CohortState* cohort);
+  void PlantSubtree(CohortState* cohort, Tree* tree);
+  void Uproot(ClusterQueueState* queue);
+  void Plant(ClusterQueueState* queue);
+  void EnterCohort(ClusterQueueState* queue, std::string_view cohort);
+  void LeaveCohort(ClusterQueueState* queue);
+  void ApplyQuotas(ClusterQueueState* queue);
+  void ApplyQuotas(CohortState* cohort);
+  void Book(const Claim& claim, bool take);
+  void QuotaChanged(Tree* tree);
+  void RecomputeActivity(ClusterQueueState* queue);
+  void RecomputeActivity(Tree* tree);
+  void ReferToFlavors(ClusterQueueState* queue, bool refer);
+  void ForgetTree(Tree* tree);
+
+  Catalog* catalog_;
+  absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>> queues_;
+  absl::btree_map<std::string, std::unique_ptr<CohortState>, std::less<>> cohorts_;
+  absl::flat_hash_map<FlavorId, absl::btree_set<ClusterQueueState*, ByName>> flavor_users_;
+  absl::btree_set<ClusterQueueState*, ByName> selective_queues_;
+  absl::btree_set<Tree*, ByRoot> active_trees_;
+  absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
+  absl::btree_set<ClusterQueueState*, ByName> activity_changes_;
+  absl::btree_set<std::string> changed_queues_;
+  uint64_t generation_ = 0;
+};
+
+}  // namespace muster::engine

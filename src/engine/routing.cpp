@@ -1,0 +1,391 @@
+// Events on objects, and where each workload waits because of them.
+#include <algorithm>
+
+#include "engine_impl.h"
+#include "muster/core/check.h"
+#include "muster/core/hash.h"
+#include "obstacles.h"
+
+namespace muster::engine {
+
+namespace {
+
+std::shared_ptr<const Reason> OneObstacle(ReasonCode code, ObstacleKind kind, std::string object) {
+  return MakeReason(code, {ObjectObstacle(kind, std::move(object))});
+}
+
+// Reasons that come from where a workload is, not from an attempt to admit it.
+bool IsOfPlace(const Reason& reason) {
+  if (reason.code == ReasonCode::kDeactivated) return true;
+  if (reason.obstacles.empty()) return false;
+  switch (reason.obstacles.front().kind) {
+    case ObstacleKind::kLocalQueueMissing:
+    case ObstacleKind::kLocalQueueStopped:
+    case ObstacleKind::kClusterQueueMissing:
+    case ObstacleKind::kClusterQueueInactive:
+    case ObstacleKind::kStartRefused:
+    case ObstacleKind::kBackingOff:
+      return true;
+    case ObstacleKind::kNamespaceMismatch:
+    case ObstacleKind::kResourceNotCovered:
+    case ObstacleKind::kFlavorNotFound:
+    case ObstacleKind::kUntoleratedTaint:
+    case ObstacleKind::kAffinityMismatch:
+    case ObstacleKind::kExceedsMaximum:
+    case ObstacleKind::kInsufficientUnused:
+    case ObstacleKind::kNoRoom:
+    case ObstacleKind::kLostToAnother:
+    case ObstacleKind::kBehindStrictHead:
+    case ObstacleKind::kEquivalentFailed:
+    case ObstacleKind::kRequestsExceedLimits:
+    case ObstacleKind::kLimitRange:
+      return false;
+  }
+  return false;
+}
+
+bool SamePodSets(const Workload& a, const Workload& b) {
+  return std::equal(a.pod_sets.begin(), a.pod_sets.end(), b.pod_sets.begin(), b.pod_sets.end(),
+                    [](const PodSet& x, const PodSet& y) {
+                      return x.name == y.name && x.count == y.count && x.min_count == y.min_count &&
+                             (x.shape == y.shape || *x.shape == *y.shape);
+                    });
+}
+
+// The same as far as queueing is concerned: a parked workload stays parked.
+bool QueuesAlike(const Workload& a, const Workload& b) {
+  return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
+         a.active == b.active && a.not_before == b.not_before && a.invalid == b.invalid && SamePodSets(a, b);
+}
+
+uint64_t EquivalenceOf(const WorkloadState& workload) {
+  muster::StateHash hash;
+  hash.Add(static_cast<int64_t>(workload.spec.priority));
+  for (size_t i = 0; i < workload.spec.pod_sets.size(); ++i) {
+    const PodSet& pod_set = workload.spec.pod_sets[i];
+    hash.Add(pod_set.name).Add(static_cast<int64_t>(workload.shapes[i]->hash));
+    hash.Add(static_cast<int64_t>(pod_set.count)).Add(static_cast<int64_t>(pod_set.min_count.value_or(-1)));
+  }
+  hash.Add(static_cast<int64_t>(workload.spec.invalid.size()));
+  return hash.value();
+}
+
+}  // namespace
+
+// ---- flavors, cohorts, namespaces -----------------------------------------------------------------
+
+void EngineSet::Impl::Apply(const FlavorChanged& event) {
+  if (catalog_.SetFlavor(event.flavor)) forest_.FlavorChanged(catalog_.Flavor(event.flavor.name));
+}
+
+void EngineSet::Impl::Apply(const FlavorDeleted& event) {
+  if (catalog_.RemoveFlavor(event.name)) forest_.FlavorChanged(catalog_.Flavor(event.name));
+}
+
+void EngineSet::Impl::Apply(const CohortChanged& event) { forest_.SetCohort(event.cohort); }
+void EngineSet::Impl::Apply(const CohortDeleted& event) { forest_.RemoveCohort(event.name); }
+
+void EngineSet::Impl::Apply(const NamespaceChanged& event) {
+  if (!catalog_.SetNamespace(event.ns)) return;
+  for (ClusterQueueState* queue : forest_.selective_queues()) {
+    if (queue->waiting.HasParked() && NamespaceMatches(*queue, event.ns.name)) forest_.RequestFlush(queue->tree);
+  }
+}
+
+void EngineSet::Impl::Apply(const NamespaceDeleted& event) { catalog_.RemoveNamespace(event.name); }
+
+// ---- ClusterQueues ------------------------------------------------------------------------------
+
+void EngineSet::Impl::Apply(const ClusterQueueChanged& event) {
+  ClusterQueueState* queue = forest_.Queue(event.queue.name);
+  const bool is_new = !queue->exists;
+  forest_.SetQueue(event.queue);
+  if (is_new) {
+    for (LocalQueueState* local : queue->local_queues) RouteAll(local);
+  }
+  CheckEvictions(queue);
+}
+
+void EngineSet::Impl::Apply(const ClusterQueueDeleted& event) {
+  ClusterQueueState* queue = forest_.FindQueue(event.name);
+  if (queue == nullptr || !queue->exists) return;
+  for (queue::Ticket* ticket : queue->waiting.InOrder()) Unqueue(OfTicket(ticket));
+  forest_.RemoveQueue(queue);
+  for (LocalQueueState* local : queue->local_queues) RouteAll(local);
+  forest_.DropIfUnused(queue);
+}
+
+// ---- LocalQueues --------------------------------------------------------------------------------
+
+LocalQueueState* EngineSet::Impl::GetLocalQueue(const std::string& ns, const std::string& name) {
+  std::unique_ptr<LocalQueueState>& slot = local_queues_[{ns, name}];
+  if (slot == nullptr) {
+    slot = std::make_unique<LocalQueueState>();
+    slot->ns = ns;
+    slot->name = name;
+    if (free_lanes_.empty()) {
+      slot->lane = static_cast<uint32_t>(lanes_.size());
+      lanes_.push_back(slot.get());
+    } else {
+      slot->lane = free_lanes_.back();
+      free_lanes_.pop_back();
+      lanes_[slot->lane] = slot.get();
+    }
+  }
+  return slot.get();
+}
+
+LocalQueueState* EngineSet::Impl::FindLocalQueue(const std::string& ns, const std::string& name) const {
+  const auto it = local_queues_.find({ns, name});
+  return it == local_queues_.end() ? nullptr : it->second.get();
+}
+
+void EngineSet::Impl::DropIfUnused(LocalQueueState* queue) {
+  if (queue->exists || !queue->workloads.empty()) return;
+  MUSTER_CHECK(queue->cluster_queue == nullptr);
+  lanes_[queue->lane] = nullptr;
+  free_lanes_.push_back(queue->lane);
+  local_queues_.erase({queue->ns, queue->name});
+}
+
+void EngineSet::Impl::PointTo(LocalQueueState* queue, std::string_view cluster_queue) {
+  ClusterQueueState* old = queue->cluster_queue;
+  ClusterQueueState* target = cluster_queue.empty() ? nullptr : forest_.Queue(cluster_queue);
+  if (old == target) return;
+  if (old != nullptr) {
+    old->local_queues.back()->cluster_queue_index = queue->cluster_queue_index;
+    std::swap(old->local_queues[queue->cluster_queue_index], old->local_queues.back());
+    old->local_queues.pop_back();
+  }
+  queue->cluster_queue = target;
+  if (target != nullptr) {
+    queue->cluster_queue_index = target->local_queues.size();
+    target->local_queues.push_back(queue);
+  }
+}
+
+void EngineSet::Impl::Apply(const LocalQueueChanged& event) {
+  LocalQueueState* queue = GetLocalQueue(event.queue.ns, event.queue.name);
+  if (queue->exists && queue->spec == event.queue) return;
+  ClusterQueueState* old = queue->cluster_queue;
+  queue->exists = true;
+  queue->spec = event.queue;
+  PointTo(queue, event.queue.cluster_queue);
+  MarkChanged(*queue);
+  RouteAll(queue);
+  CheckEvictions(queue);
+  if (old == nullptr || old == queue->cluster_queue) return;
+  if (queue->cluster_queue != nullptr && queue->cluster_queue->tree != nullptr) {
+    forest_.RequestFlush(queue->cluster_queue->tree);
+  }
+  forest_.DropIfUnused(old);
+}
+
+void EngineSet::Impl::Apply(const LocalQueueDeleted& event) {
+  LocalQueueState* queue = FindLocalQueue(event.ns, event.name);
+  if (queue == nullptr || !queue->exists) return;
+  queue->exists = false;
+  queue->spec = LocalQueue{};
+  MarkChanged(*queue);
+  RouteAll(queue);
+  ClusterQueueState* old = queue->cluster_queue;
+  PointTo(queue, "");
+  if (old != nullptr) forest_.DropIfUnused(old);
+  DropIfUnused(queue);
+}
+
+void EngineSet::Impl::MarkChanged(const LocalQueueState& queue) {
+  changed_local_queues_.insert({queue.ns, queue.name});
+}
+
+void EngineSet::Impl::Join(WorkloadState* workload, LocalQueueState* queue) {
+  workload->local_queue = queue;
+  workload->local_queue_index = queue->workloads.size();
+  queue->workloads.push_back(workload);
+  if (workload->claim != nullptr) CountInLocalQueue(workload, 1);
+}
+
+void EngineSet::Impl::Leave(WorkloadState* workload) {
+  LocalQueueState* queue = workload->local_queue;
+  if (workload->claim != nullptr) CountInLocalQueue(workload, -1);
+  queue->workloads.back()->local_queue_index = workload->local_queue_index;
+  std::swap(queue->workloads[workload->local_queue_index], queue->workloads.back());
+  queue->workloads.pop_back();
+  workload->local_queue = nullptr;
+  DropIfUnused(queue);
+}
+
+void EngineSet::Impl::CountInLocalQueue(WorkloadState* workload, int sign) {
+  LocalQueueState* queue = workload->local_queue;
+  queue->reserving += sign;
+  for (const auto& [fr, amount] : workload->claim->usage) {
+    quota::ExactSum& sum = queue->usage[fr];
+    if (sign > 0) {
+      sum.Add(amount);
+    } else {
+      sum.Remove(amount);
+    }
+    if (sum.IsZero()) queue->usage.erase(fr);
+  }
+  MarkChanged(*queue);
+}
+
+// ---- workloads ----------------------------------------------------------------------------------
+
+void EngineSet::Impl::Apply(const WorkloadChanged& event) {
+  const Workload& spec = event.workload;
+  std::unique_ptr<WorkloadState>& slot = workloads_[spec.uid];
+  const bool is_new = slot == nullptr;
+  if (is_new) slot = std::make_unique<WorkloadState>();
+  WorkloadState* workload = slot.get();
+  const bool alike = !is_new && QueuesAlike(workload->spec, spec);
+  if (alike) {
+    workload->spec.generation = spec.generation;
+    workload->spec.name = spec.name;
+    workload->spec.priority_class = spec.priority_class;
+    if (MayAdopt(*workload, spec)) AdoptHeld(workload, *spec.held);
+    return;
+  }
+  const bool priority_changed = !is_new && workload->spec.priority != spec.priority;
+  if (workload->waiting_in != nullptr) Unqueue(workload);
+  const bool moves = is_new || workload->spec.ns != spec.ns || workload->spec.local_queue != spec.local_queue;
+  if (moves && !is_new) {
+    if (workload->claim == nullptr) WakeAfter(*workload);
+    Leave(workload);
+  }
+  // A back-off after a refused start is the engine's own; it lasts until its time whatever the object says.
+  const WallTime own_back_off = workload->start_refused.empty() ? WallTime{} : workload->spec.not_before;
+  const bool was_active = !is_new && workload->spec.active;
+  workload->spec = spec;
+  workload->spec.held.reset();
+  if (workload->claim == nullptr) workload->spec.not_before = std::max(spec.not_before, own_back_off);
+  workload->shapes.clear();
+  for (const PodSet& pod_set : spec.pod_sets) workload->shapes.push_back(catalog_.Compile(pod_set.shape));
+  const uint64_t equivalence = EquivalenceOf(*workload);
+  if (equivalence != workload->ticket.equivalence) workload->scan = {};
+  workload->ticket.equivalence = equivalence;
+  if (moves) Join(workload, GetLocalQueue(spec.ns, spec.local_queue));
+  if (workload->claim != nullptr) {
+    UpdateClaimUsage(workload);
+    CheckEviction(workload);
+  } else if (MayAdopt(*workload, spec)) {
+    AdoptHeld(workload, *spec.held);
+  }
+  Route(workload);
+  if (priority_changed || (was_active && !spec.active && workload->claim == nullptr)) WakeAfter(*workload);
+}
+
+void EngineSet::Impl::Apply(const WorkloadDeleted& event) {
+  WorkloadState* workload = FindWorkload(event.uid);
+  if (workload == nullptr) return;
+  if (workload->waiting_in != nullptr) Unqueue(workload);
+  if (workload->claim != nullptr) DropClaim(workload);
+  WakeAfter(*workload);
+  Leave(workload);
+  reasons_changed_.erase(workload);
+  workloads_.erase(event.uid);
+}
+
+void EngineSet::Impl::WakeAfter(const WorkloadState& workload) {
+  const LocalQueueState* local = workload.local_queue;
+  if (!local->exists || local->spec.stop_policy != StopPolicy::kNone || local->cluster_queue == nullptr) return;
+  if (local->cluster_queue->tree != nullptr) forest_.RequestFlush(local->cluster_queue->tree);
+}
+
+// ---- routing ------------------------------------------------------------------------------------
+
+void EngineSet::Impl::RouteAll(LocalQueueState* queue) {
+  // In the order of uids, so that nothing depends on the order of arrival.
+  std::vector<WorkloadState*> workloads = queue->workloads;
+  std::sort(workloads.begin(), workloads.end(), ByUid());
+  for (WorkloadState* workload : workloads) Route(workload);
+}
+
+void EngineSet::Impl::Route(WorkloadState* workload) {
+  if (workload->claim != nullptr) return;
+  const LocalQueueState* local = workload->local_queue;
+  ClusterQueueState* target = nullptr;
+  std::shared_ptr<const Reason> why;
+  if (!workload->spec.active) {
+    why = MakeReason(ReasonCode::kDeactivated);
+  } else if (!local->exists) {
+    why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kLocalQueueMissing, local->name);
+  } else if (local->spec.stop_policy != StopPolicy::kNone) {
+    why = OneObstacle(ReasonCode::kSuspended, ObstacleKind::kLocalQueueStopped, local->name);
+  } else if (local->cluster_queue == nullptr || !local->cluster_queue->exists) {
+    why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kClusterQueueMissing, local->spec.cluster_queue);
+  } else {
+    target = local->cluster_queue;
+  }
+  if (workload->waiting_in != nullptr && workload->waiting_in != target) Unqueue(workload);
+  if (target == nullptr) {
+    SetReason(workload, std::move(why));
+  } else if (workload->waiting_in == nullptr) {
+    Enqueue(workload, target);
+  }
+}
+
+void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue) {
+  queue::Ticket& ticket = workload->ticket;
+  ticket.priority = workload->spec.priority;
+  ticket.queue_time = workload->spec.queue_time;
+  ticket.uid = workload->spec.uid;
+  ticket.not_before = workload->spec.not_before;
+  ticket.lane = workload->local_queue->lane;
+  queue->waiting.Push(&ticket, now_);
+  workload->waiting_in = queue;
+  GiveQueueReason(workload, queue);
+  forest_.Refresh(queue);
+  DrainTouchedLanes(queue);
+}
+
+void EngineSet::Impl::Unqueue(WorkloadState* workload) {
+  ClusterQueueState* queue = workload->waiting_in;
+  queue->waiting.Remove(&workload->ticket);
+  workload->waiting_in = nullptr;
+  workload->scan_history.reset();
+  forest_.Refresh(queue);
+  DrainTouchedLanes(queue);
+}
+
+void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState* queue) {
+  if (!queue->active) {
+    SetReason(workload, OneObstacle(ReasonCode::kSuspended, ObstacleKind::kClusterQueueInactive, queue->name));
+    return;
+  }
+  if (workload->ticket.place() == queue::Place::kBackingOff) {
+    const bool refused = !workload->start_refused.empty();
+    SetReason(workload,
+              OneObstacle(ReasonCode::kPendingEvaluation,
+                          refused ? ObstacleKind::kStartRefused : ObstacleKind::kBackingOff, workload->start_refused));
+    return;
+  }
+  if (workload->ticket.place() == queue::Place::kParked) {
+    const auto bypass = queue->bypass.find(workload->ticket.equivalence);
+    if (bypass == queue->bypass.end()) return;  // parked for what it was told when it was looked at
+    if (bypass->second.failed_uid == workload->spec.uid) return;
+    SetReason(workload, MakeReason(bypass->second.code, {ObjectObstacle(ObstacleKind::kEquivalentFailed)},
+                                   {bypass->second.failed_uid}));
+    return;
+  }
+  if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
+    SetReason(workload, std::make_shared<const Reason>());
+  }
+}
+
+void EngineSet::Impl::UpdateReasonsOfQueues() {
+  for (ClusterQueueState* queue : forest_.TakeActivityChanges()) {
+    for (const LocalQueueState* local : queue->local_queues) MarkChanged(*local);
+    for (queue::Ticket* ticket : queue->waiting.InOrder()) GiveQueueReason(OfTicket(ticket), queue);
+  }
+}
+
+void EngineSet::Impl::DrainTouchedLanes(ClusterQueueState* queue) {
+  for (const uint32_t lane : queue->waiting.TakeTouchedLanes()) {
+    if (lane < lanes_.size() && lanes_[lane] != nullptr) MarkChanged(*lanes_[lane]);
+  }
+}
+
+void EngineSet::Impl::AfterEvent() { UpdateReasonsOfQueues(); }
+
+}  // namespace muster::engine

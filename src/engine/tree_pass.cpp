@@ -1,0 +1,207 @@
+#include "tree_pass.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "muster/core/check.h"
+#include "muster/core/hash.h"
+#include "obstacles.h"
+
+namespace muster::engine {
+
+namespace {
+
+constexpr size_t kMaxBlockers = 4;
+
+uint64_t HashOf(const ScanProgress& scan) {
+  StateHash hash;
+  for (const int16_t index : scan.tried) hash.Add(static_cast<int64_t>(index));
+  return hash.value();
+}
+
+}  // namespace
+
+void ClassicalOrder::Begin(std::vector<Entry>* entries) {
+  order_.clear();
+  next_ = 0;
+  for (Entry& entry : *entries) order_.push_back(&entry);
+  std::sort(order_.begin(), order_.end(), [](const Entry* a, const Entry* b) {
+    if (a->assignment.borrow != b->assignment.borrow) return a->assignment.borrow < b->assignment.borrow;
+    return queue::Earlier()(&a->workload->ticket, &b->workload->ticket);
+  });
+}
+
+Entry* ClassicalOrder::Next() { return next_ < order_.size() ? order_[next_++] : nullptr; }
+
+bool TreePass::Run(Tree* tree) {
+  tree_ = tree;
+  progress_ = false;
+  winners_.clear();
+  entries_.clear();
+  if (tree->flush_requested) Flush(tree);
+  Nominate(tree);
+  reserved_ = std::make_unique<quota::ScopedTake>(&tree->ledger);
+  order_->Begin(&entries_);
+  while (Entry* entry = order_->Next()) Process(entry);
+  reserved_.reset();
+  return progress_;
+}
+
+void TreePass::Flush(Tree* tree) {
+  tree->flush_requested = false;
+  const std::vector<ClusterQueueState*> queues(tree->parked.begin(), tree->parked.end());
+  for (ClusterQueueState* queue : queues) {
+    queue->bypass.clear();
+    queue->waiting.Wake([&](uint32_t lane) { return host_->LaneMatches(*queue, lane); });
+    forest_->Refresh(queue);
+  }
+}
+
+void TreePass::Nominate(Tree* tree) {
+  const std::vector<ClusterQueueState*> ready(tree->ready.begin(), tree->ready.end());
+  entries_.reserve(ready.size());
+  for (ClusterQueueState* queue : ready) {
+    WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
+    if (!CheckValid(queue, workload)) continue;
+    ScanProgress& scan = workload->scan;
+    // What was tried before something changed says nothing any more; two attempts in a row are one scan.
+    if (number_ - scan.pass > 1 && forest_->GenerationOf(*queue) > scan.generation) scan = {};
+    entries_.push_back({queue, workload, assigner_->Assign(*workload, *queue, scan)});
+  }
+}
+
+bool TreePass::CheckValid(ClusterQueueState* queue, WorkloadState* workload) {
+  if (!host_->NamespaceMatches(*queue, *workload)) {
+    host_->SetReason(workload, MakeReason(ReasonCode::kMisconfigured,
+                                          {ObjectObstacle(ObstacleKind::kNamespaceMismatch, queue->name)}));
+    queue->waiting.Park(&workload->ticket);
+    forest_->Refresh(queue);
+    progress_ = true;
+    return false;
+  }
+  if (workload->spec.invalid.empty()) return true;
+  host_->SetReason(workload, MakeReason(ReasonCode::kMisconfigured, workload->spec.invalid));
+  if (queue->waiting.strategy() == queue::Strategy::kStrictFIFO) {
+    forest_->Block(queue);
+  } else {
+    queue->waiting.Park(&workload->ticket);
+    forest_->Refresh(queue);
+    progress_ = true;
+  }
+  return false;
+}
+
+void TreePass::Process(Entry* entry) {
+  const Assignment& assignment = entry->assignment;
+  switch (assignment.mode) {
+    case Mode::kNoFit:
+      OnNoFit(entry);
+      return;
+    case Mode::kNoCandidates:
+    case Mode::kPreempt:
+    case Mode::kReclaim:
+      // It waits for others to go. Unless it could claim everything back at any time, keep for it what is
+      // free of its own, so that those after it in this pass do not take that too.
+      if (entry->queue->spec.reclaim_within_cohort != PreemptionPolicy::kAny) ReserveForBlocked(*entry);
+      OnNoFit(entry);
+      return;
+    case Mode::kFit:
+      break;
+  }
+  for (const auto& [cell, amount] : assignment.usage) {
+    if (!tree_->ledger.Fits(cell, amount)) {
+      OnLost(entry);
+      return;
+    }
+  }
+  progress_ = true;
+  for (const auto& [cell, amount] : assignment.usage) {
+    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry->workload->spec.uid);
+  }
+  entry->queue->waiting.Remove(&entry->workload->ticket);
+  entry->workload->waiting_in = nullptr;
+  host_->OnAdmit(entry->workload, entry->queue, assignment);
+  forest_->Refresh(entry->queue);
+}
+
+void TreePass::ReserveForBlocked(const Entry& entry) {
+  for (const auto& [cell, amount] : entry.assignment.usage) {
+    const quota::Limits& limits = tree_->ledger.limits(cell);
+    const Amount used = tree_->ledger.Usage(cell, quota::Book::kActual);
+    Amount keep = amount;
+    if (entry.assignment.borrow == 0) {
+      keep = std::min(amount, limits.nominal - used);
+    } else if (limits.borrowing_limit.has_value()) {
+      keep = std::min(amount, limits.nominal + *limits.borrowing_limit - used);
+    }
+    if (keep <= Amount{0}) continue;
+    reserved_->Take(cell, keep);
+    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry.workload->spec.uid);
+  }
+}
+
+void TreePass::OnNoFit(Entry* entry) {
+  WorkloadState* workload = entry->workload;
+  host_->SetReason(workload, MakeReason(entry->assignment.code, entry->assignment.obstacles));
+  KeepProgress(entry);
+  bool again = workload->scan.HasUntried();
+  if (again) {
+    // A position met before, in a tree that has not changed since, would be met for ever.
+    if (workload->scan_history == nullptr) workload->scan_history = std::make_unique<ScanHistory>();
+    ScanHistory& history = *workload->scan_history;
+    if (history.tree_version != tree_->version) history = {tree_->version, {}};
+    again = history.seen.insert(HashOf(workload->scan)).second;
+  }
+  if (again) {
+    progress_ = true;
+    return;
+  }
+  workload->scan_history.reset();
+  if (entry->queue->waiting.strategy() == queue::Strategy::kStrictFIFO) {
+    // A head that keeps something for itself must do so in each pass.
+    if (entry->assignment.mode == Mode::kNoFit) forest_->Block(entry->queue);
+    return;
+  }
+  ParkWithEquivalents(entry);
+}
+
+void TreePass::KeepProgress(Entry* entry) {
+  ScanProgress& scan = entry->workload->scan;
+  scan = entry->assignment.scan;
+  scan.pass = number_;
+  scan.generation = forest_->GenerationOf(*entry->queue);
+}
+
+void TreePass::ParkWithEquivalents(Entry* entry) {
+  ClusterQueueState* queue = entry->queue;
+  queue::Ticket* ticket = &entry->workload->ticket;
+  const ReasonCode code = entry->assignment.code;
+  queue->bypass[ticket->equivalence] = {code, entry->workload->spec.uid};
+  // Zero is no note.
+  const auto note = static_cast<uint8_t>(static_cast<uint8_t>(code) + 1);
+  const std::vector<queue::Ticket*> passed_over = queue->waiting.ParkEquivalents(ticket, note);
+  if (!passed_over.empty()) {
+    const auto reason =
+        MakeReason(code, {ObjectObstacle(ObstacleKind::kEquivalentFailed)}, {entry->workload->spec.uid});
+    for (const queue::Ticket* other : passed_over) host_->SetReason(host_->OfTicket(other), reason);
+  }
+  forest_->Refresh(queue);
+  progress_ = true;
+}
+
+void TreePass::OnLost(Entry* entry) {
+  entry->workload->scan = {};
+  std::vector<std::string> blockers;
+  for (const auto& [cell, amount] : entry->assignment.usage) {
+    const FlavorResource fr = tree_->ledger.flavor_resource(cell);
+    for (auto it = winners_.rbegin(); it != winners_.rend() && blockers.size() < kMaxBlockers; ++it) {
+      if (it->first == fr && std::find(blockers.begin(), blockers.end(), it->second) == blockers.end()) {
+        blockers.push_back(it->second);
+      }
+    }
+  }
+  host_->SetReason(entry->workload, MakeReason(ReasonCode::kWaitingForQuota,
+                                               {ObjectObstacle(ObstacleKind::kLostToAnother)}, std::move(blockers)));
+}
+
+}  // namespace muster::engine

@@ -1,0 +1,135 @@
+// The read side: values for status, metrics and explanations.
+#include <algorithm>
+
+#include "engine_impl.h"
+#include "muster/core/check.h"
+#include "obstacles.h"
+
+namespace muster::engine {
+
+std::vector<FlavorUsage> EngineSet::Impl::UsageView(const ClusterQueueState& queue,
+                                                    const LocalQueueState* local) const {
+  std::vector<FlavorUsage> usage;
+  for (const GroupState& group : queue.groups) {
+    for (const FlavorOption& flavor : group.flavors) {
+      for (size_t r = 0; r < group.resources.size(); ++r) {
+        FlavorUsage entry;
+        entry.flavor = catalog_.FlavorName(flavor.flavor);
+        entry.resource = catalog_.ResourceName(group.resources[r]);
+        if (local != nullptr) {
+          const auto sum = local->usage.find(FlavorResource{flavor.flavor, group.resources[r]});
+          if (sum != local->usage.end()) entry.reserved = sum->second.Value();
+        } else {
+          const quota::Limits& limits = queue.tree->ledger.limits(flavor.cells[r]);
+          entry.nominal = limits.nominal;
+          entry.borrowing_limit = limits.borrowing_limit;
+          entry.lending_limit = limits.lending_limit;
+          entry.reserved = queue.tree->ledger.Usage(flavor.cells[r], quota::Book::kActual);
+          // What a queue without cohort uses above a lowered quota is borrowed from nobody.
+          if (queue.cohort != nullptr) entry.borrowed = std::max(Amount{0}, entry.reserved - entry.nominal);
+        }
+        entry.used = entry.reserved;
+        usage.push_back(std::move(entry));
+      }
+    }
+  }
+  return usage;
+}
+
+ClusterQueueView EngineSet::Impl::ViewClusterQueue(const std::string& name) const {
+  const ClusterQueueState* queue = forest_.FindQueue(name);
+  MUSTER_CHECK_MSG(queue != nullptr && queue->exists, name);
+  ClusterQueueView view;
+  view.name = queue->name;
+  view.cohort = queue->spec.cohort;
+  view.active = queue->active;
+  view.inactive_reasons = queue->inactive_reasons;
+  view.inactive_details = queue->inactive_details;
+  const queue::Counts counts = queue->waiting.counts();
+  // Nobody looks at the workloads of an inactive queue.
+  view.pending_active = queue->active ? counts.active : 0;
+  view.pending_inadmissible = counts.active + counts.inadmissible - view.pending_active;
+  view.reserving = static_cast<int64_t>(queue->holders.size());
+  view.admitted = view.reserving;
+  view.usage = UsageView(*queue, nullptr);
+  return view;
+}
+
+LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std::string& name) const {
+  const LocalQueueState* queue = FindLocalQueue(ns, name);
+  MUSTER_CHECK_MSG(queue != nullptr && queue->exists, name);
+  LocalQueueView view;
+  view.ns = queue->ns;
+  view.name = queue->name;
+  view.cluster_queue = queue->spec.cluster_queue;
+  view.stopped = queue->spec.stop_policy != StopPolicy::kNone;
+  view.reserving = queue->reserving;
+  view.admitted = queue->reserving;
+  const ClusterQueueState* target = queue->cluster_queue;
+  view.cluster_queue_exists = target != nullptr && target->exists;
+  if (!view.cluster_queue_exists) return view;
+  view.active = target->active && !view.stopped;
+  const queue::Counts counts = target->waiting.CountsOfLane(queue->lane);
+  view.pending_active = target->active ? counts.active : 0;
+  view.pending_inadmissible = counts.active + counts.inadmissible - view.pending_active;
+  view.usage = UsageView(*target, queue);
+  return view;
+}
+
+std::vector<std::string> EngineSet::Impl::ClusterQueueNames() const {
+  std::vector<std::string> names;
+  for (const auto& [name, queue] : forest_.queues()) {
+    if (queue->exists) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> EngineSet::Impl::LocalQueueNames() const {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [key, queue] : local_queues_) {
+    if (queue->exists) names.push_back(key);
+  }
+  return names;
+}
+
+std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid) const {
+  const WorkloadState* workload = FindWorkload(uid);
+  if (workload == nullptr) return std::nullopt;
+  WorkloadView view;
+  if (workload->claim != nullptr) {
+    view.place = WorkloadView::Place::kHolding;
+    view.cluster_queue = workload->claim->admission.cluster_queue;
+    view.claim = workload->claim->id;
+    view.claim_state = workload->claim->state;
+    view.admission = workload->claim->admission;
+    return view;
+  }
+  if (workload->reason != nullptr) view.reason = *workload->reason;
+  const ClusterQueueState* queue = workload->waiting_in;
+  if (queue == nullptr) return view;
+  view.cluster_queue = queue->name;
+  view.place =
+      workload->ticket.place() == queue::Place::kActive ? WorkloadView::Place::kActive : WorkloadView::Place::kParked;
+  // What has not been looked at has no reason of its own, but may have one in front of it.
+  const queue::Ticket* head = queue->waiting.Head();
+  if (queue->active && queue->waiting.strategy() == queue::Strategy::kStrictFIFO && head != nullptr &&
+      head != &workload->ticket && view.reason.obstacles.empty()) {
+    view.reason.obstacles.push_back(ObjectObstacle(ObstacleKind::kBehindStrictHead, std::string(head->uid)));
+    view.reason.blockers.emplace_back(head->uid);
+  }
+  return view;
+}
+
+ChangedQueues EngineSet::Impl::TakeChangedQueues() {
+  ChangedQueues changed;
+  for (const std::string& name : forest_.changed_queues()) {
+    if (ClusterQueueState* queue = forest_.FindQueue(name)) DrainTouchedLanes(queue);
+    changed.cluster_queues.push_back(name);
+  }
+  forest_.changed_queues().clear();
+  changed.local_queues.assign(changed_local_queues_.begin(), changed_local_queues_.end());
+  changed_local_queues_.clear();
+  return changed;
+}
+
+}  // namespace muster::engine
