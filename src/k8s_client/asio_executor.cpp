@@ -74,8 +74,9 @@ class AsioExecutor::Impl {
   }
 
   void Run() {
-    const auto work = asio::make_work_guard(io_);
+    auto work = asio::make_work_guard(io_);
     io_.run();
+    work.reset();  // before restart: the end of the last work stops the context once more
     io_.restart();
   }
 

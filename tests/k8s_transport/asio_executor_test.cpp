@@ -144,6 +144,23 @@ TEST_CASE("AsioExecutor: Stop before Run makes that Run return, and the next one
   CHECK(ran);
 }
 
+TEST_CASE("AsioExecutor waits in every Run for what comes from outside, also with nothing pending") {
+  AsioExecutor executor;
+  for (int run = 0; run < 3; ++run) {
+    bool ran = false;
+    std::thread other([&] {
+      std::this_thread::sleep_for(milliseconds(5));
+      executor.Post([&] {
+        ran = true;
+        executor.Stop();
+      });
+    });
+    executor.Run();
+    other.join();
+    CHECK(ran);
+  }
+}
+
 // What a component does that owns a timer and is itself owned by a task.
 struct CancelsWhenDestroyed {
   AsioExecutor* executor;
