@@ -5,10 +5,11 @@
 // Threading: values and factories; the AsioExecutor may be posted to from any thread.
 #pragma once
 
+#include <absl/status/statusor.h>
+
+#include <cstdint>
 #include <memory>
 #include <string>
-
-#include <absl/status/statusor.h>
 
 #include "muster/core/clock.h"
 #include "muster/k8s_client/transport.h"
@@ -16,23 +17,27 @@
 namespace muster::k8s {
 
 struct ConnectionConfig {
-  std::string server;            // "https://host:port"
-  std::string tls_server_name;   // empty: the host
-  std::string ca_pem;            // empty: the system's
+  std::string server;           // "https://host[:port][/prefix]"
+  std::string tls_server_name;  // the name that the certificate must carry; empty: the host
+  std::string ca_pem;           // empty: the system's
   bool insecure = false;
   std::string client_cert_pem;
   std::string client_key_pem;
   std::string token;
-  std::string token_file;        // re-read at most once a minute, and at once after a 401
-  std::string ns;                // of the context or the service account
+  std::string token_file;  // re-read once a minute, and at once after a 401; wins over `token` once read
+  std::string ns;          // of the context or the service account; empty: it names none
 };
 
-// `path` empty: $KUBECONFIG, else ~/.kube/config. `context` empty: current-context. Paths in the file are
-// relative to it. ON FAILURE: names file and field; unknown auth (exec, auth-provider) is refused by name.
+// `path` empty: $KUBECONFIG (a list separated by colons; the first file that has an entry wins), else
+// ~/.kube/config. `context` empty: current-context. Paths in a file are relative to it; data wins over a file.
+// The chosen entries are read strictly, others may hold anything. ON FAILURE: names file and field. What is
+// not supported (exec, auth-provider, basic auth, impersonation, proxy-url) is refused by name.
 absl::StatusOr<ConnectionConfig> LoadKubeconfig(const std::string& path, const std::string& context);
 
-// ON FAILURE: names the missing variable or file.
-absl::StatusOr<ConnectionConfig> InClusterConfig();
+// From $KUBERNETES_SERVICE_HOST and _PORT and the files token, ca.crt and namespace in `directory`. An IPv6
+// address is replaced by the service's DNS name. ON FAILURE: names the missing variable or file.
+absl::StatusOr<ConnectionConfig> InClusterConfig(
+    const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
 // One thread (the caller of Run) runs all callbacks.
 class AsioExecutor final : public Executor {
@@ -54,8 +59,9 @@ class AsioExecutor final : public Executor {
 };
 
 struct TransportOptions {
-  int threads = 2;  // of cpprestsdk's pool; fixed by the first transport of the process
   std::string user_agent = "muster";
+  // Of one answer to a call; a longer one ends it as if the connection had been cut.
+  int64_t response_bytes_max = 256 << 20;
 };
 
 // Calls over cpprestsdk, watches over Beast. REQUIRES: env outlives the transport.
