@@ -88,9 +88,12 @@ endfunction()
 # muster_test(NAME DEPS area... [LIBS lib...] [LABELS label...])
 #
 # One Catch2 binary from every *_test.cpp (and helper .cpp) in the calling folder. Label `cluster`
-# means that it starts a real control plane; scripts/test runs each label its own way.
+# means that it starts a real control plane: not built under sanitizers, run one at a time.
 function(muster_test name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;LABELS" ${ARGN})
+  if(MUSTER_SANITIZE AND "cluster" IN_LIST ARG_LABELS)
+    return()
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_executable(${name} ${sources})
   list(TRANSFORM ARG_DEPS PREPEND muster_)
@@ -100,5 +103,8 @@ function(muster_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  endif()
+  if("cluster" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()
