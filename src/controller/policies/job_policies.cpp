@@ -30,8 +30,7 @@ std::string IsChild(const PolicyOptions& options) {
     parents.push_back(absl::StrCat("{'user': ", CelString(p.user), ", 'group': ", CelString(p.group),
                                    ", 'kind': ", CelString(p.kind), "}"));
   }
-  return absl::StrCat("[", absl::StrJoin(parents, R"(,
- )"),
+  return absl::StrCat("[", absl::StrJoin(parents, ",\n "),
                       R"(].exists(p, p.user == request.userInfo.username &&
   object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) && r.kind == p.kind &&
     r.apiVersion.startsWith(p.group + '/'))))");
@@ -40,30 +39,31 @@ std::string IsChild(const PolicyOptions& options) {
 PolicySpec Suspend(const PolicyOptions& options) {
   PolicySpec spec = OnJobs("muster-jobs", {"CREATE"});
   const std::string queued =
-      options.manage_jobs_without_queue_name ? "true" : absl::StrCat("object.", kQueueOf, " != ''");
-  spec.conditions = {
-      {"queued-or-recorded", absl::StrCat(queued, R"( ||
-object.)",
-                                          kRecordOf, ".hasValue()")},
-  };
-  spec.variables = {
-      {"child", IsChild(options)},
-      {"suspends", absl::StrCat(queued, R"( &&
-!variables.child && !object.spec.?suspend.orValue(false))")},
-  };
+      options.manage_jobs_without_queue_name ? "" : absl::StrCat("object.", kQueueOf, " != '' && ");
+  const std::string recorded = absl::StrCat("object.", kRecordOf, ".hasValue()");
+  const std::string runs = absl::StrCat(queued, "!object.spec.?suspend.orValue(false)");
+  spec.conditions = {{"runs-or-recorded", absl::StrCat(runs, " ||\n", recorded)}};
+  spec.variables = {{"child", IsChild(options)}, {"suspends", absl::StrCat("!variables.child &&\n", runs)}};
   // A record in a manifest or a CronJob's template is a copy of another Job's.
   spec.json_patch = absl::StrCat(R"((variables.suspends ?
   [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : []) +
-(object.)",
-                                 kRecordOf, R"(.hasValue() ?
+()",
+                                 recorded, R"( ?
   [JSONPatch{op: "remove", path: "/metadata/annotations/muster.dev~1admission"}] : []))");
   return spec;
 }
 
-PolicySpec DefaultQueue(const PolicyOptions& options) {
-  PolicySpec spec = OnJobs("muster-jobs-default-queue", {"CREATE"});
+// Jobs without the label: those that have it, before and after, are passed over at no cost.
+Node::Map WithoutLabel() {
+  return {
+      {"matchExpressions", Node::List{Node::Map{{"key", "kueue.x-k8s.io/queue-name"}, {"operator", "DoesNotExist"}}}}};
+}
+
+// `selector`: the Jobs that have no queue.
+PolicySpec DefaultQueue(const PolicyOptions& options, std::string name, Node::Map selector) {
+  PolicySpec spec = OnJobs(std::move(name), {"CREATE"});
   spec.for_default_queue = true;
-  spec.conditions = {{"without-queue", absl::StrCat("object.", kQueueOf, " == ''")}};
+  spec.object_selector = std::move(selector);
   spec.variables = {
       {"child", IsChild(options)},
       // A held queue takes no Jobs by default, as in Kueue.
@@ -123,106 +123,88 @@ std::vector<NamedExpression> JobVariables(const PolicyOptions& options) {
 }
 
 // What keeps starting, stopping and queueing in Muster's hands.
-std::vector<Validation> Ownership() {
+std::vector<Rule> Ownership() {
   return {
       {"variables.record == variables.oldRecord",
        R"('metadata.annotations[muster.dev/admission]: is written by Muster alone; ' +
-(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))",
-       "metadata.annotations[muster.dev/admission] is written by Muster alone"},
+(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"},
       {"!variables.managed || !variables.wasSuspended || variables.suspended || variables.child",
        R"(oldObject == null ?
   'spec.suspend: must be true in a new Job with the queue name "' + variables.queue + '"; Muster starts it' :
   'spec.suspend: cannot be set to false, the Job waits in LocalQueue "' + variables.oldQueue +
-  '"; Muster starts it')",
-       "spec.suspend of a queued Job is set to false by Muster alone"},
+  '"; Muster starts it')"},
       {"variables.wasSuspended || variables.done || variables.queue == variables.oldQueue",
        R"('metadata.labels[kueue.x-k8s.io/queue-name]: cannot change from "' + variables.oldQueue + '" to "' +
-variables.queue + '" while the Job runs; suspend it first')",
-       "metadata.labels[kueue.x-k8s.io/queue-name] cannot change while the Job runs"},
+variables.queue + '" while the Job runs; suspend it first')"},
   };
 }
 
-std::vector<Validation> LabelRules() {
+std::vector<Rule> LabelRules() {
   return {
       {R"((oldObject != null && variables.queue == variables.oldQueue) ||
 !('kueue.x-k8s.io/queue-name' in variables.labels) ||
 variables.queue.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",
        R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' + variables.queue + '" cannot name a LocalQueue: use lower-case ' +
-'letters, digits, - and ., and begin and end with a letter or digit')",
-       "metadata.labels[kueue.x-k8s.io/queue-name] is not a DNS subdomain"},
+'letters, digits, - and ., and begin and end with a letter or digit')"},
       {R"((oldObject != null && variables.maxTime == variables.oldMaxTime) ||
 !('kueue.x-k8s.io/max-exec-time-seconds' in variables.labels) ||
 (variables.maxTime.matches('^0*[1-9][0-9]{0,9}$') && int(variables.maxTime) <= 2147483647))",
        R"('metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: "' + variables.maxTime +
-'" is not a whole number of seconds from 1 to 2147483647')",
-       "metadata.labels[kueue.x-k8s.io/max-exec-time-seconds] is not a whole number greater than 0"},
-      {"oldObject == null || variables.maxTime == variables.oldMaxTime || (variables.suspended && "
-       "variables.wasSuspended)",
+'" is not a whole number of seconds from 1 to 2147483647')"},
+      {R"(oldObject == null || variables.maxTime == variables.oldMaxTime ||
+(variables.suspended && variables.wasSuspended))",
        R"('metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: cannot change from "' + variables.oldMaxTime + '" to "' +
-variables.maxTime + '" unless the Job is suspended')",
-       "metadata.labels[kueue.x-k8s.io/max-exec-time-seconds] cannot change unless the Job is suspended"},
+variables.maxTime + '" unless the Job is suspended')"},
       {"oldObject == null || variables.oldPriority == '' || variables.priority != ''",
        R"('metadata.labels[kueue.x-k8s.io/priority-class]: "' + variables.oldPriority +
-'" can be replaced by another class but not removed')",
-       "metadata.labels[kueue.x-k8s.io/priority-class] cannot be removed"},
+'" can be replaced by another class but not removed')"},
       {"oldObject == null || variables.suspended || variables.oldPriority != '' || variables.priority == ''",
-       R"('metadata.labels[kueue.x-k8s.io/priority-class]: "' + variables.priority + '" cannot be added while the Job runs')",
-       "metadata.labels[kueue.x-k8s.io/priority-class] cannot be added while the Job runs"},
+       R"('metadata.labels[kueue.x-k8s.io/priority-class]: "' + variables.priority + '" cannot be added while the Job runs')"},
       {"oldObject == null || variables.suspended || variables.prebuilt == variables.oldPrebuilt",
        R"('metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: cannot change from "' + variables.oldPrebuilt +
-'" to "' + variables.prebuilt + '" while the Job runs')",
-       "metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name] cannot change while the Job runs"},
+'" to "' + variables.prebuilt + '" while the Job runs')"},
       {R"(variables.prebuilt == '' || (oldObject != null && variables.prebuilt == variables.oldPrebuilt) ||
 (variables.prebuilt.size() <= 253 &&
  variables.prebuilt.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')))",
-       R"('metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: "' + variables.prebuilt + '" cannot name a Workload')",
-       "metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name] is not a DNS subdomain"},
+       R"('metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: "' + variables.prebuilt + '" cannot name a Workload')"},
   };
 }
 
 // Partial admission and elastic Jobs.
-std::vector<Validation> SizeRules() {
+std::vector<Rule> SizeRules() {
   return {
       {R"(!('kueue.x-k8s.io/job-min-parallelism' in variables.notes) ||
 (oldObject != null && variables.least == variables.oldLeast) ||
 (variables.least.matches('^0*[1-9][0-9]{0,8}$') && int(variables.least) < variables.pods))",
        R"('metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: "' + variables.least +
-'" is not a whole number greater than 0 and less than the Job\'s pods, ' + string(variables.pods))",
-       "metadata.annotations[kueue.x-k8s.io/job-min-parallelism] must be greater than 0 and less than the Job's pods"},
+'" is not a whole number greater than 0 and less than the Job\'s pods, ' + string(variables.pods))"},
       {"!('kueue.x-k8s.io/job-min-parallelism' in variables.notes) || !variables.elastic",
        R"('metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: "' + variables.least +
-'" cannot be used together with kueue.x-k8s.io/elastic-job')",
-       "metadata.annotations[kueue.x-k8s.io/job-min-parallelism] excludes kueue.x-k8s.io/elastic-job"},
+'" cannot be used together with kueue.x-k8s.io/elastic-job')"},
       {R"(oldObject == null || variables.wasSuspended || variables.oldLeast == '' ||
 variables.parallelism == variables.oldParallelism)",
        R"('spec.parallelism: cannot change from ' + string(variables.oldParallelism) + ' to ' +
-string(variables.parallelism) + ' while the Job runs with kueue.x-k8s.io/job-min-parallelism')",
-       "spec.parallelism cannot change while the Job runs with kueue.x-k8s.io/job-min-parallelism"},
+string(variables.parallelism) + ' while the Job runs with kueue.x-k8s.io/job-min-parallelism')"},
       {R"(!('kueue.x-k8s.io/job-completions-equal-parallelism' in variables.notes) ||
 (oldObject != null && variables.equal == variables.oldEqual) || variables.isEqual ||
 variables.equal in ['0', 'f', 'F', 'false', 'FALSE', 'False'])",
        R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: "' + variables.equal +
-'" is neither true nor false')",
-       "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism] is neither true nor false"},
+'" is neither true nor false')"},
       {R"(!variables.isEqual || (oldObject != null && variables.equal == variables.oldEqual) ||
 object.spec.?completionMode.orValue('NonIndexed') == 'Indexed')",
        R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: "' + variables.equal +
-'" needs spec.completionMode Indexed')",
-       "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism] needs spec.completionMode Indexed"},
+'" needs spec.completionMode Indexed')"},
       {R"(!variables.isEqual || !variables.suspended || object.spec.?completions.orValue(1) == variables.parallelism ||
 (oldObject != null && variables.equal == variables.oldEqual && variables.parallelism == variables.oldParallelism &&
  object.spec.?completions.orValue(-1) == oldObject.spec.?completions.orValue(-1)))",
        R"('spec.completions: ' + string(object.spec.?completions.orValue(1)) + ' must equal spec.parallelism, ' +
-string(variables.parallelism) + ', with kueue.x-k8s.io/job-completions-equal-parallelism')",
-       "spec.completions must equal spec.parallelism with kueue.x-k8s.io/job-completions-equal-parallelism"},
+string(variables.parallelism) + ', with kueue.x-k8s.io/job-completions-equal-parallelism')"},
       {"oldObject == null || variables.wasSuspended || variables.suspended || variables.equal == variables.oldEqual",
        R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: cannot change from "' +
-variables.oldEqual + '" to "' + variables.equal + '" while the Job runs')",
-       "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism] cannot change while the Job runs"},
+variables.oldEqual + '" to "' + variables.equal + '" while the Job runs')"},
       {"oldObject == null || variables.elastic == variables.oldElastic",
        R"('metadata.annotations[kueue.x-k8s.io/elastic-job]: cannot change to ' + string(variables.elastic) +
-' once the Job exists')",
-       "metadata.annotations[kueue.x-k8s.io/elastic-job] is immutable"},
+' once the Job exists')"},
   };
 }
 
@@ -233,13 +215,11 @@ PolicySpec Guard(const PolicyOptions& options) {
   if (!options.manage_jobs_without_queue_name) {
     spec.conditions.emplace_back("queued-or-recorded",
                                  absl::StrCat("[object, oldObject].exists(o, o != null && (o.", kQueueOf,
-                                              R"( != '' ||
-  o.)",
-                                              kRecordOf, ".hasValue()))"));
+                                              " != '' ||\n  o.", kRecordOf, ".hasValue()))"));
   }
   spec.variables = JobVariables(options);
   for (auto* rules : {&Ownership, &LabelRules, &SizeRules}) {
-    for (Validation& v : rules()) spec.validations.push_back(std::move(v));
+    for (Rule& rule : rules()) spec.rules.push_back(std::move(rule));
   }
   return spec;
 }
@@ -248,27 +228,24 @@ PolicySpec Guard(const PolicyOptions& options) {
 PolicySpec KeepQueue() {
   PolicySpec spec = OnJobs("muster-jobs-default-queue", {"UPDATE"});
   spec.for_default_queue = true;
-  // Passes over, at no cost, every Job that has the label before and after.
-  spec.object_selector = {
-      {"matchExpressions", Node::List{Node::Map{{"key", "kueue.x-k8s.io/queue-name"}, {"operator", "DoesNotExist"}}}}};
-  spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, R"( != '' &&
-object.)",
-                                             kQueueOf, " == ''")}};
-  spec.validations = {
-      {"params.spec.?stopPolicy.orValue('None') != 'None'",
-       absl::StrCat(R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' +
+  spec.object_selector = WithoutLabel();
+  spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, " != '' &&\nobject.", kQueueOf, " == ''")}};
+  spec.rules = {{"params.spec.?stopPolicy.orValue('None') != 'None'",
+                 absl::StrCat(R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' +
 oldObject.)",
-                    kQueueOf,
-                    R"( +
-'" cannot be removed in a namespace with a LocalQueue named default')"),
-       "metadata.labels[kueue.x-k8s.io/queue-name] cannot be removed in a namespace with a LocalQueue named default"}};
+                              kQueueOf,
+                              R"( +
+'" cannot be removed in a namespace with a LocalQueue named default')")}};
   return spec;
 }
 
 }  // namespace
 
 std::vector<PolicySpec> JobPolicies(const PolicyOptions& options) {
-  return {Suspend(options), DefaultQueue(options), Guard(options), KeepQueue()};
+  // An empty name is no queue, but no selector says "absent or empty".
+  const Node::Map empty_label{{"matchLabels", Node::Map{{"kueue.x-k8s.io/queue-name", ""}}}};
+  return {Suspend(options), DefaultQueue(options, "muster-jobs-default-queue", WithoutLabel()),
+          DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label), Guard(options), KeepQueue()};
 }
 
 }  // namespace muster::controller

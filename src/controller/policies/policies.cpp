@@ -54,6 +54,16 @@ Node::Map MatchConstraints(const PolicySpec& spec) {
           {"resourceRules", Node::List{std::move(rule)}}};
 }
 
+// All rules as one expression, which gives every complaint. The API server evaluates the message of each validation
+// whether it holds or not, so that one validation is much cheaper than one for each rule.
+std::string Problems(const std::vector<Rule>& rules) {
+  std::vector<std::string> texts;
+  for (const Rule& rule : rules) {
+    texts.push_back(absl::StrCat("(", rule.holds, ") ? '' :\n", rule.complaint));
+  }
+  return absl::StrCat("[\n", absl::StrJoin(texts, ",\n"), "\n].filter(problem, problem != '').join('; ')");
+}
+
 Node::Map PolicyBody(const PolicySpec& spec) {
   Node::Map body{{"failurePolicy", "Fail"}};
   if (spec.for_default_queue) {
@@ -61,19 +71,21 @@ Node::Map PolicyBody(const PolicySpec& spec) {
   }
   body.emplace_back("matchConstraints", MatchConstraints(spec));
   if (!spec.conditions.empty()) body.emplace_back("matchConditions", Expressions(spec.conditions));
-  if (!spec.variables.empty()) body.emplace_back("variables", Expressions(spec.variables));
+  Node::List variables = Expressions(spec.variables);
+  if (!spec.rules.empty()) variables.push_back(Node::Map{{"name", "problems"}, {"expression", Problems(spec.rules)}});
+  if (!variables.empty()) body.emplace_back("variables", std::move(variables));
   if (!spec.json_patch.empty()) {
     body.emplace_back("reinvocationPolicy", "Never");
     body.emplace_back("mutations", Node::List{Node::Map{{"patchType", "JSONPatch"},
                                                         {"jsonPatch", Node::Map{{"expression", spec.json_patch}}}}});
   }
-  if (!spec.validations.empty()) {
-    Node::List validations;
-    for (const Validation& v : spec.validations) {
-      validations.push_back(
-          Node::Map{{"expression", v.expression}, {"message", v.message}, {"messageExpression", v.message_expression}});
-    }
-    body.emplace_back("validations", std::move(validations));
+  if (!spec.rules.empty()) {
+    body.emplace_back("validations", Node::List{Node::Map{{"expression", "variables.problems == ''"},
+                                                          {"message", absl::StrCat("breaks the rules of ", spec.name)},
+                                                          // The API server drops messages of more than 5 KiB.
+                                                          {"messageExpression",
+                                                           "variables.problems.size() <= 4000 ? variables.problems :\n"
+                                                           "variables.problems.substring(0, 4000) + ' ...'"}}});
   }
   return body;
 }
@@ -146,7 +158,7 @@ std::string FromOthers(const PolicyOptions& options) {
 
 std::vector<GeneratedPolicy> Objects(const PolicySpec& spec) {
   const bool mutating = !spec.json_patch.empty();
-  MUSTER_CHECK(mutating == spec.validations.empty());
+  MUSTER_CHECK(mutating == spec.rules.empty());
   const std::string kind = mutating ? "MutatingAdmissionPolicy" : "ValidatingAdmissionPolicy";
   Node::Map binding{{"policyName", spec.name}};
   if (spec.for_default_queue) {

@@ -16,12 +16,11 @@ namespace muster::controller {
 // A named CEL expression.
 using NamedExpression = std::pair<std::string, std::string>;
 
-struct Validation {
-  std::string expression;
-  // A CEL expression; its value names the field, the value it has and what is wrong.
-  std::string message_expression;
-  // What the API server says where the other cannot be had (it is too long, say).
-  std::string message;
+struct Rule {
+  // CEL: true where nothing is wrong.
+  std::string holds;
+  // CEL, evaluated only where the rule does not hold: names the field, its value and what is wrong with it.
+  std::string complaint;
 };
 
 struct PolicySpec {
@@ -34,8 +33,8 @@ struct PolicySpec {
   Node::Map object_selector;
   std::vector<NamedExpression> conditions;
   std::vector<NamedExpression> variables;
-  // Validating policies have validations, mutating policies a CEL expression that makes a list of JSONPatch.
-  std::vector<Validation> validations;
+  // Validating policies have rules, mutating policies a CEL expression that makes a list of JSONPatch.
+  std::vector<Rule> rules;
   std::string json_patch;
   // The policy looks at the LocalQueue `default` of the object's namespace, and rests where there is none.
   bool for_default_queue = false;

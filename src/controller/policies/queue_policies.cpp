@@ -18,9 +18,9 @@ PolicySpec OnQueues(std::string name, std::string resource, std::vector<std::str
   return spec;
 }
 
-// Each rule collects what is wrong as one text, so that the message names every place, and not only the first.
-Validation NoneWrong(const std::string& variable, std::string summary) {
-  return {absl::StrCat("variables.", variable, " == ''"), absl::StrCat("variables.", variable), std::move(summary)};
+// A variable that collects what is wrong as one text, so that every place is named and not only the first.
+Rule Empty(const std::string& variable) {
+  return {absl::StrCat("variables.", variable, " == ''"), absl::StrCat("variables.", variable)};
 }
 
 NamedExpression SpecChanged() { return {"spec-changed", "oldObject == null || object.?spec != oldObject.?spec"}; }
@@ -111,16 +111,14 @@ std::vector<NamedExpression> GroupVariables() {
   };
 }
 
-std::vector<Validation> GroupRules() {
+std::vector<Rule> GroupRules() {
   return {
-      NoneWrong("disorder",
-                "spec.resourceGroups: each flavor must list the coveredResources of its group in the same order"),
-      NoneWrong("resourcesTwice", "spec.resourceGroups.coveredResources: a resource may be in one group only"),
-      NoneWrong("flavorsTwice", "spec.resourceGroups.flavors: a flavor may be in one group only"),
-      {"quantity(variables.weight).compareTo(quantity('0')) == 0 || "
-       "quantity(variables.weight).isGreaterThan(quantity('1n'))",
-       "'spec.fairSharing.weight: ' + variables.weight + ' must be 0 or greater than 1n'",
-       "spec.fairSharing.weight must be 0 or greater than 1n"},
+      Empty("disorder"),
+      Empty("resourcesTwice"),
+      Empty("flavorsTwice"),
+      {R"(quantity(variables.weight).compareTo(quantity('0')) == 0 ||
+quantity(variables.weight).isGreaterThan(quantity('1n')))",
+       "'spec.fairSharing.weight: ' + variables.weight + ' must be 0 or greater than 1n'"},
   };
 }
 
@@ -156,7 +154,7 @@ std::vector<NamedExpression> ClusterQueueVariables() {
   };
 }
 
-std::vector<Validation> ClusterQueueRules() {
+std::vector<Rule> ClusterQueueRules() {
   return {
       {"variables.cohort == '' || variables.cohort == variables.cohortName",
        R"(!variables.v1 ?
@@ -167,12 +165,10 @@ variables.cohortName == '' ?
   'spec.cohort: "' + variables.cohort + '" needs the MutatingAdmissionPolicy muster-clusterqueue-twins; ' +
   'without it write spec.cohortName in v1beta2' :
   'spec.cohortName: "' + variables.cohortName + '" is the v1beta2 name of spec.cohort, which is "' +
-  variables.cohort + '"; in v1beta1 write spec.cohort alone')",
-       "spec.cohort (v1beta1) and spec.cohortName (v1beta2) are one field and must not differ"},
+  variables.cohort + '"; in v1beta1 write spec.cohort alone')"},
       {R"(!variables.v1 || variables.cohort != '' || variables.cohortName == '' ||
 variables.cohortName == variables.oldCohortName)",
-       R"('spec.cohortName: "' + variables.cohortName + '" is the v1beta2 name of spec.cohort; in v1beta1 write spec.cohort')",
-       "spec.cohortName is the v1beta2 name of spec.cohort"},
+       R"('spec.cohortName: "' + variables.cohortName + '" is the v1beta2 name of spec.cohort; in v1beta1 write spec.cohort')"},
       {R"(variables.names.size() == 0 || (variables.checks.map(c, c.name) == variables.names &&
   variables.checks.all(c, c.?onFlavors.orValue([]).size() == 0)))",
        R"(variables.v1 && variables.checks.size() == 0 ?
@@ -182,27 +178,22 @@ variables.v1 ?
   'spec.admissionChecks: [' + variables.names.join(', ') + '] cannot be set beside ' +
   'spec.admissionChecksStrategy, [' + variables.checks.map(c, c.name).join(', ') + ']; write one of them' :
   'spec.admissionChecks: [' + variables.names.join(', ') + '] is a v1beta1 field; in v1beta2 write ' +
-  'spec.admissionChecksStrategy alone')",
-       "spec.admissionChecks (v1beta1) and spec.admissionChecksStrategy (v1beta2) must not differ"},
-      NoneWrong("lent", "spec.resourceGroups: lendingLimit must not exceed nominalQuota"),
+  'spec.admissionChecksStrategy alone')"},
+      Empty("lent"),
       {"variables.flavorCount <= 256",
-       "'spec.resourceGroups: ' + string(variables.flavorCount) + ' flavors in all groups; 256 is the most'",
-       "spec.resourceGroups: at most 256 flavors in all groups"},
+       "'spec.resourceGroups: ' + string(variables.flavorCount) + ' flavors in all groups; 256 is the most'"},
       {"variables.resourceCount <= 256",
        "'spec.resourceGroups: ' + string(variables.resourceCount) + ' covered resources in all groups; 256 is the "
-       "most'",
-       "spec.resourceGroups: at most 256 covered resources in all groups"},
-      NoneWrong("tooMany", "spec.resourceGroups: at most 512 pairs of flavor and resource in a group"),
-      NoneWrong("unknownFlavors",
-                "spec.admissionChecksStrategy.admissionChecks.onFlavors must be flavors of the ClusterQueue"),
-      {"!variables.migration.?constraints.hasValue() || variables.migration.?mode.orValue('') == 'TryPreferredFlavors'",
+       "most'"},
+      Empty("tooMany"),
+      Empty("unknownFlavors"),
+      {R"(!variables.migration.?constraints.hasValue() ||
+variables.migration.?mode.orValue('') == 'TryPreferredFlavors')",
        R"('spec.concurrentAdmissionPolicy.migration.constraints: needs mode TryPreferredFlavors, not ' +
-variables.migration.?mode.orValue(''))",
-       "spec.concurrentAdmissionPolicy.migration.constraints needs mode TryPreferredFlavors"},
+variables.migration.?mode.orValue(''))"},
       {"variables.lastFlavor == '' || variables.flavorNames.exists(names, variables.lastFlavor in names)",
        R"('spec.concurrentAdmissionPolicy.migration.constraints.lastAcceptableFlavorName: ' + variables.lastFlavor +
-' is not a flavor of this ClusterQueue')",
-       "lastAcceptableFlavorName must be a flavor of the ClusterQueue"},
+' is not a flavor of this ClusterQueue')"},
   };
 }
 
@@ -211,8 +202,8 @@ PolicySpec ClusterQueues() {
   spec.conditions = {SpecChanged()};
   spec.variables = GroupVariables();
   for (NamedExpression& v : ClusterQueueVariables()) spec.variables.push_back(std::move(v));
-  spec.validations = ClusterQueueRules();
-  for (Validation& v : GroupRules()) spec.validations.push_back(std::move(v));
+  spec.rules = ClusterQueueRules();
+  for (Rule& rule : GroupRules()) spec.rules.push_back(std::move(rule));
   return spec;
 }
 
@@ -220,7 +211,7 @@ PolicySpec Cohorts() {
   PolicySpec spec = OnQueues("muster-cohorts", "cohorts", {"CREATE", "UPDATE"});
   spec.conditions = {SpecChanged()};
   spec.variables = GroupVariables();
-  spec.validations = GroupRules();
+  spec.rules = GroupRules();
   return spec;
 }
 
@@ -228,7 +219,7 @@ PolicySpec LocalQueues() {
   PolicySpec spec = OnQueues("muster-localqueues", "localqueues", {"CREATE", "UPDATE"});
   spec.conditions = {SpecChanged()};
   spec.variables = {{"weight", "string(object.?spec.?fairSharing.?weight.orValue(1))"}};
-  spec.validations = {GroupRules().back()};
+  spec.rules = {GroupRules().back()};
   return spec;
 }
 
@@ -239,9 +230,8 @@ PolicySpec ResourceFlavors() {
                      R"(object.?spec.?nodeLabels.orValue({}).filter(key, key.size() > 317 || !key.matches(
   '^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?' +
   '([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$')))"}};
-  spec.validations = {{"variables.badKeys.size() == 0",
-                       "'spec.nodeLabels: ' + variables.badKeys.join(', ') + ' cannot be the key of a label'",
-                       "spec.nodeLabels: a key cannot be the key of a label"}};
+  spec.rules = {{"variables.badKeys.size() == 0",
+                 "'spec.nodeLabels: ' + variables.badKeys.join(', ') + ' cannot be the key of a label'"}};
   return spec;
 }
 
@@ -252,10 +242,9 @@ PolicySpec Workloads(const PolicyOptions& options) {
   spec.variables = {
       {"reserved",
        "oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"}};
-  spec.validations = {{"!variables.reserved || object.spec.podSets == oldObject.spec.podSets",
-                       R"('spec.podSets: cannot change while the Workload holds quota in ' +
-oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))",
-                       "spec.podSets cannot change while the Workload holds quota"}};
+  spec.rules = {{"!variables.reserved || object.spec.podSets == oldObject.spec.podSets",
+                 R"('spec.podSets: cannot change while the Workload holds quota in ' +
+oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))"}};
   return spec;
 }
 
