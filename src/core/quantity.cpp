@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace muster {
 
@@ -16,7 +17,18 @@ using Integer = boost::multiprecision::cpp_int;
 // bound: quantities beyond 10^kMaxDigits units are that many units.
 constexpr int kMaxDigits = 60;
 
-Integer Pow10(int n) { return boost::multiprecision::pow(Integer(10), static_cast<unsigned>(n)); }
+// Decimals that a Quantity keeps: three times the nine of a parsed one.
+constexpr int kDecimals = 27;
+
+// REQUIRES: 0 <= n < 256.
+const Integer& Pow10(int n) {
+  static const std::vector<Integer>* const kPowers = [] {
+    auto* powers = new std::vector<Integer>{1};
+    while (powers->size() < 256) powers->push_back(powers->back() * 10);
+    return powers;
+  }();
+  return kPowers->at(static_cast<size_t>(n));
+}
 
 // value / divisor, away from zero.
 Integer DivideUp(const Integer& value, const Integer& divisor) {
@@ -90,7 +102,7 @@ absl::Status Malformed(std::string_view text) {
 
 }  // namespace
 
-Quantity Quantity::FromInteger(int64_t units) { return Quantity(Integer(units) * 1'000'000'000); }
+Quantity Quantity::FromInteger(int64_t units) { return Quantity(Integer(units) * Pow10(kDecimals)); }
 
 absl::StatusOr<Quantity> Quantity::Parse(std::string_view text) {
   std::string_view rest = text;
@@ -139,18 +151,19 @@ absl::StatusOr<Quantity> Quantity::Parse(std::string_view text) {
   } else {
     nanos = ToNanos(mantissa, length, exponent10);
   }
+  nanos *= Pow10(kDecimals - 9);
   return Quantity(negative ? Integer(-nanos) : nanos);
 }
 
 Amount Quantity::ToAmount(std::string_view resource) const {
-  const Integer units = DivideUp(nanos_, Integer(resource == "cpu" ? 1'000'000 : 1'000'000'000));
+  const Integer units = DivideUp(value_, Pow10(resource == "cpu" ? kDecimals - 3 : kDecimals));
   if (units >= Integer(std::numeric_limits<int64_t>::max())) return Amount::Unlimited();
   if (units <= Integer(std::numeric_limits<int64_t>::min())) return Amount::Lowest();
   return {static_cast<int64_t>(units)};
 }
 
 Quantity operator*(const Quantity& a, const Quantity& b) {
-  return Quantity(DivideUp(a.nanos_ * b.nanos_, Integer(1'000'000'000)));
+  return Quantity(DivideUp(a.value_ * b.value_, Pow10(kDecimals)));
 }
 
 namespace {

@@ -14,8 +14,9 @@
 
 namespace muster {
 
-// A decimal number in whole nano units (1n). Parsing rounds what is finer up, away from zero, as the
-// API server does; binary-suffix values are capped at 2^63-1, decimal ones are not.
+// An exact decimal number. Parsing rounds what is finer than one nano unit (1n) up, away from zero, as the
+// API server does; binary-suffix values are capped at 2^63-1, decimal ones are not. Sums and products of up
+// to three parsed quantities are exact.
 class Quantity {
  public:
   Quantity() = default;
@@ -24,25 +25,25 @@ class Quantity {
   // ON FAILURE: InvalidArgument that names the text.
   static absl::StatusOr<Quantity> Parse(std::string_view text);
 
-  // In base units of `resource` (milli for "cpu", whole units otherwise), rounded up, saturating at
-  // Amount::Unlimited(). The sign is kept.
+  // In base units of `resource` (milli for "cpu", whole units otherwise), rounded up, away from zero,
+  // saturating at Amount::Unlimited(). The sign is kept.
   Amount ToAmount(std::string_view resource) const;
 
-  bool IsZero() const { return nanos_ == 0; }
-  bool IsNegative() const { return nanos_ < 0; }
+  bool IsZero() const { return value_ == 0; }
+  bool IsNegative() const { return value_ < 0; }
 
-  friend Quantity operator+(const Quantity& a, const Quantity& b) { return Quantity(a.nanos_ + b.nanos_); }
-  friend Quantity operator-(const Quantity& a, const Quantity& b) { return Quantity(a.nanos_ - b.nanos_); }
-  // Exact; what is finer than 1n after the multiplication is rounded up.
+  friend Quantity operator+(const Quantity& a, const Quantity& b) { return Quantity(a.value_ + b.value_); }
+  friend Quantity operator-(const Quantity& a, const Quantity& b) { return Quantity(a.value_ - b.value_); }
+  // What is finer than the last decimal that is kept is rounded up.
   friend Quantity operator*(const Quantity& a, const Quantity& b);
-  friend bool operator==(const Quantity& a, const Quantity& b) { return a.nanos_ == b.nanos_; }
-  friend bool operator<(const Quantity& a, const Quantity& b) { return a.nanos_ < b.nanos_; }
+  friend bool operator==(const Quantity& a, const Quantity& b) { return a.value_ == b.value_; }
+  friend bool operator<(const Quantity& a, const Quantity& b) { return a.value_ < b.value_; }
 
  private:
   using Integer = boost::multiprecision::cpp_int;
-  explicit Quantity(Integer nanos) : nanos_(std::move(nanos)) {}
+  explicit Quantity(Integer value) : value_(std::move(value)) {}
 
-  Integer nanos_ = 0;
+  Integer value_ = 0;  // with 27 decimals
 };
 
 // An amount as the canonical quantity text of that resource: 1500 of cpu -> "1500m", 2000 -> "2";

@@ -1,0 +1,94 @@
+// Workload: pod sets, admission, reclaimable pods.
+#include <algorithm>
+#include <limits>
+
+#include "muster/controller/decode.h"
+
+namespace muster::controller {
+
+using k8s::JsonValue;
+
+namespace {
+
+int32_t DecodeCount(JsonValue value, int64_t absent) {
+  const int64_t count = value.Int(absent);
+  if (count < 0 || count > std::numeric_limits<int32_t>::max()) {
+    value.Fail(std::to_string(count) + " is not a number of pods");
+    return 0;
+  }
+  return static_cast<int32_t>(count);
+}
+
+}  // namespace
+
+std::vector<PodSetTemplate> DecodePodSets(JsonValue pod_sets) {
+  std::vector<PodSetTemplate> decoded;
+  pod_sets.ForEach([&](JsonValue item) {
+    PodSetTemplate pod_set;
+    pod_set.name = item["name"].String("main");
+    pod_set.count = DecodeCount(item["count"], 1);
+    if (item["minCount"].present()) pod_set.min_count = DecodeCount(item["minCount"], 0);
+    pod_set.pod = DecodePodTemplate(item["template"]);
+    decoded.push_back(std::move(pod_set));
+  });
+  return decoded;
+}
+
+engine::Admission DecodeAdmission(JsonValue admission) {
+  engine::Admission decoded;
+  decoded.cluster_queue = admission["clusterQueue"].String();
+  admission["podSetAssignments"].ForEach([&](JsonValue item) {
+    engine::PodSetAssignment assignment;
+    assignment.name = item["name"].String("main");
+    assignment.count = DecodeCount(item["count"], 0);
+    for (const auto& [resource, flavor] : item["flavors"].Map()) assignment.flavors.emplace_back(resource, flavor);
+    item["resourceUsage"].ForEachField([&](std::string_view resource, JsonValue usage) {
+      assignment.usage.emplace_back(std::string(resource), DecodeAmount(usage, resource));
+    });
+    std::sort(assignment.usage.begin(), assignment.usage.end());
+    decoded.pod_sets.push_back(std::move(assignment));
+  });
+  return decoded;
+}
+
+std::map<std::string, int32_t, std::less<>> DecodeReclaimablePods(JsonValue reclaimable) {
+  std::map<std::string, int32_t, std::less<>> decoded;
+  reclaimable.ForEach(
+      [&](JsonValue item) { decoded.insert_or_assign(item["name"].String(), DecodeCount(item["count"], 0)); });
+  return decoded;
+}
+
+engine::Workload DecodeWorkloadObject(JsonValue object, const RequestContext& context, gang::ShapeTable* shapes) {
+  const k8s::ObjectMeta meta = k8s::DecodeMeta(object);
+  const JsonValue spec = object["spec"];
+  engine::Workload workload;
+  workload.uid = meta.uid;
+  workload.ns = meta.ns;
+  workload.name = meta.name;
+  workload.local_queue = spec["queueName"].String();
+  workload.generation = meta.generation;
+  workload.priority = static_cast<int32_t>(spec["priority"].Int(0));
+  const JsonValue reference = spec["priorityClassRef"];
+  workload.priority_class =
+      reference.present() ? reference["name"].String() : spec["priorityClassName"].String();  // v1beta1
+  workload.queue_time = meta.creation;
+  workload.active = spec["active"].Bool(true);
+  const std::map<std::string, int32_t, std::less<>> reclaimable =
+      DecodeReclaimablePods(object["status"]["reclaimablePods"]);
+  for (const PodSetTemplate& pod_set : DecodePodSets(spec["podSets"])) {
+    engine::PodSet decoded;
+    decoded.name = pod_set.name;
+    decoded.count = pod_set.count;
+    if (const auto done = reclaimable.find(pod_set.name); done != reclaimable.end()) {
+      decoded.count -= std::min(done->second, pod_set.count);
+    }
+    decoded.min_count = pod_set.min_count;
+    ShapedPod shaped = MakeShape(pod_set.pod, context, pod_set.name);
+    decoded.shape = shapes->Intern(std::move(shaped.shape));
+    workload.invalid.insert(workload.invalid.end(), shaped.invalid.begin(), shaped.invalid.end());
+    workload.pod_sets.push_back(std::move(decoded));
+  }
+  return workload;
+}
+
+}  // namespace muster::controller

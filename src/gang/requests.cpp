@@ -1,0 +1,207 @@
+#include "muster/gang/requests.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+namespace muster::gang {
+
+namespace {
+
+void AddAll(ResourceList* sum, const ResourceList& more) {
+  for (const auto& [name, quantity] : more) (*sum)[name] = (*sum)[name] + quantity;
+}
+
+void KeepGreater(ResourceList* list, const ResourceList& other) {
+  for (const auto& [name, quantity] : other) {
+    const auto [it, inserted] = list->emplace(name, quantity);
+    if (!inserted && it->second < quantity) it->second = quantity;
+  }
+}
+
+void KeepSmaller(ResourceList* list, const ResourceList& other) {
+  for (const auto& [name, quantity] : other) {
+    const auto [it, inserted] = list->emplace(name, quantity);
+    if (!inserted && quantity < it->second) it->second = quantity;
+  }
+}
+
+void FillMissing(ResourceList* list, const ResourceList& defaults) { list->insert(defaults.begin(), defaults.end()); }
+
+// Which resources a pod can have as a whole.
+bool IsPodLevel(std::string_view resource) {
+  return resource == "cpu" || resource == "memory" || resource.starts_with("hugepages-");
+}
+
+void FillFrom(ResourceRequirements* resources, const LimitRangeItem* item) {
+  if (item == nullptr) return;
+  FillMissing(&resources->limits, item->default_limits);
+  FillMissing(&resources->requests, item->default_requests);
+}
+
+}  // namespace
+
+// ---- LimitRanges --------------------------------------------------------------------------------
+
+void LimitRangeSummary::Add(const LimitRange& range) {
+  for (const LimitRangeItem& item : range) {
+    LimitRangeItem& sum = types_[item.type];
+    sum.type = item.type;
+    KeepSmaller(&sum.max, item.max);
+    KeepGreater(&sum.min, item.min);
+    FillMissing(&sum.default_limits, item.default_limits);
+    FillMissing(&sum.default_requests, item.default_requests);
+  }
+}
+
+const LimitRangeItem* LimitRangeSummary::Find(std::string_view type) const {
+  const auto it = types_.find(type);
+  return it == types_.end() ? nullptr : &it->second;
+}
+
+// ---- adjustment ---------------------------------------------------------------------------------
+
+void AdjustResources(PodResources* pod, const LimitRangeSummary& limits, const ResourceList* class_overhead) {
+  if (pod->overhead.empty() && class_overhead != nullptr) pod->overhead = *class_overhead;
+  const LimitRangeItem* of_container = limits.Find("Container");
+  for (auto* containers : {&pod->init_containers, &pod->containers}) {
+    for (Container& container : *containers) {
+      FillFrom(&container.resources, of_container);
+      FillMissing(&container.resources.requests, container.resources.limits);
+    }
+  }
+  if (!pod->pod_level.has_value()) return;
+  FillFrom(&*pod->pod_level, limits.Find("Pod"));
+  FillMissing(&pod->pod_level->requests, pod->pod_level->limits);
+}
+
+// ---- aggregation --------------------------------------------------------------------------------
+
+ResourceList PodRequests(const PodResources& pod) {
+  ResourceList running;
+  for (const Container& container : pod.containers) AddAll(&running, container.resources.requests);
+  ResourceList sidecars;
+  ResourceList starting;  // the most that any init container needs, together with the sidecars before it
+  for (const Container& container : pod.init_containers) {
+    ResourceList moment;
+    if (container.restartable) {
+      AddAll(&running, container.resources.requests);
+      AddAll(&sidecars, container.resources.requests);
+      moment = sidecars;
+    } else {
+      moment = container.resources.requests;
+      AddAll(&moment, sidecars);
+    }
+    KeepGreater(&starting, moment);
+  }
+  KeepGreater(&running, starting);
+  if (pod.pod_level.has_value()) {
+    for (const auto& [name, quantity] : pod.pod_level->requests) {
+      if (IsPodLevel(name)) running[name] = quantity;
+    }
+  }
+  AddAll(&running, pod.overhead);
+  return running;
+}
+
+ResourceList Configure(const ResourceList& requests, const RequestConfig& config) {
+  ResourceList kept;
+  for (const auto& [name, quantity] : requests) {
+    const bool excluded = std::any_of(config.exclude_prefixes.begin(), config.exclude_prefixes.end(),
+                                      [&name = name](const std::string& prefix) { return name.starts_with(prefix); });
+    if (!excluded) kept.emplace(name, quantity);
+  }
+  ResourceList result = kept;
+  ResourceList generated;
+  for (const Transformation& transformation : config.transformations) {
+    const auto input = kept.find(transformation.input);
+    if (input == kept.end()) continue;
+    Quantity base = input->second;
+    const auto multiplier = kept.find(transformation.multiply_by);
+    if (multiplier != kept.end()) base = base * multiplier->second;
+    for (const auto& [output, factor] : transformation.outputs) {
+      generated[output] = generated[output] + base * factor;
+    }
+    if (!transformation.retain) result.erase(transformation.input);
+  }
+  for (const auto& [name, quantity] : generated) {
+    const Quantity& added = quantity.IsNegative() ? Quantity() : quantity;
+    result[name] = result[name] + added;
+  }
+  return result;
+}
+
+std::map<std::string, Amount, std::less<>> ToAmounts(const ResourceList& requests) {
+  std::map<std::string, Amount, std::less<>> amounts;
+  for (const auto& [name, quantity] : requests) {
+    amounts.emplace(name, std::max(Amount{0}, quantity.ToAmount(name)));
+  }
+  return amounts;
+}
+
+// ---- checks -------------------------------------------------------------------------------------
+
+namespace {
+
+std::string ContainerField(std::string_view list, size_t index) {
+  return std::string(list).append("[").append(std::to_string(index)).append("].resources");
+}
+
+// Reports the resources of `a` that are above those of `b`, where both have them.
+void ReportGreater(const ResourceList& a, const ResourceList& b, const std::string& field, std::string_view what,
+                   std::vector<ResourceProblem>* problems) {
+  for (const auto& [name, quantity] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || !(other->second < quantity)) continue;
+    problems->push_back({absl::StrCat(field, "[", name, "]"), std::string(what)});
+  }
+}
+
+void CheckRange(const ResourceList& least, const ResourceList& most, const LimitRangeItem& range,
+                const std::string& field, std::vector<ResourceProblem>* problems) {
+  ReportGreater(most, range.max, field, "must not be above the LimitRange's max", problems);
+  ReportGreater(range.min, least, field, "must not be below the LimitRange's min", problems);
+}
+
+template <typename F>
+void ForEachContainer(const PodResources& pod, F visit) {
+  for (size_t i = 0; i < pod.init_containers.size(); ++i) {
+    visit(pod.init_containers[i].resources, ContainerField("initContainers", i));
+  }
+  for (size_t i = 0; i < pod.containers.size(); ++i) {
+    visit(pod.containers[i].resources, ContainerField("containers", i));
+  }
+}
+
+}  // namespace
+
+std::vector<ResourceProblem> RequestsAboveLimits(const PodResources& pod) {
+  std::vector<ResourceProblem> problems;
+  const auto check = [&](const ResourceRequirements& resources, const std::string& field) {
+    ReportGreater(resources.requests, resources.limits, absl::StrCat(field, ".requests"),
+                  "must not be above the container's limit", &problems);
+  };
+  ForEachContainer(pod, check);
+  if (pod.pod_level.has_value()) check(*pod.pod_level, "resources");
+  return problems;
+}
+
+std::vector<ResourceProblem> OutsideLimitRange(const PodResources& pod, const LimitRangeSummary& limits) {
+  std::vector<ResourceProblem> problems;
+  if (const LimitRangeItem* range = limits.Find("Container")) {
+    ForEachContainer(pod, [&](const ResourceRequirements& resources, const std::string& field) {
+      ResourceList least = resources.requests;
+      KeepSmaller(&least, resources.limits);
+      ResourceList most = resources.requests;
+      KeepGreater(&most, resources.limits);
+      CheckRange(least, most, *range, field, &problems);
+    });
+  }
+  if (const LimitRangeItem* range = limits.Find("Pod")) {
+    const ResourceList total = PodRequests(pod);
+    CheckRange(total, total, *range, "resources", &problems);
+  }
+  return problems;
+}
+
+}  // namespace muster::gang
