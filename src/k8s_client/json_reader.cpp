@@ -208,10 +208,13 @@ class JsonDocument::Impl {
         n.type = Type::kString;
         if (token.size() < 2 || token.back() != '"') return RejectFalse("a string does not end");
         n.text = token.substr(1, token.size() - 2);
+        // Either way the value is consumed: simdjson skips an unread string as if it might be a name.
         if (n.text.find('\\') != std::string_view::npos) {
           std::string_view unescaped;
           if (const auto error = value.get_string().get(unescaped)) return RejectFalse(ErrorText(error));
           n.text = unescaped_.emplace_back(unescaped);
+        } else if (const auto error = value.get_raw_json_string().error()) {
+          return RejectFalse(ErrorText(error));
         }
         return true;
       case ondemand::json_type::number:

@@ -30,6 +30,7 @@ constexpr size_t kDrainMax = 256;
 enum class End : uint8_t {
   kInOrder,  // its time is up: resume
   kCut,      // the connection: resume
+  kDenied,   // no rights, or too busy: resume
   kFailed,   // an answer or line that is no good: resume, and relist if that gets nowhere
   kGone,     // 410: relist
   kVersion,  // the version is not accepted: relist, after a pause
@@ -57,10 +58,11 @@ Ending Judge(int code, std::string_view status_json, std::optional<Duration> ret
   Ending ending{.how = End::kFailed, .problem = absl::StrCat("the server answered ", code), .retry_after = retry_after};
   if (!reason.empty()) absl::StrAppend(&ending.problem, " ", reason);
   if (!message.empty()) absl::StrAppend(&ending.problem, ": ", message.substr(0, 200));
-  const bool denied = code == 401 || code == 403 || code == 408 || code == 429;
   if (code == 410 || reason == "Expired" || reason == "Gone") {
     ending.how = End::kGone;
-  } else if (too_large || (code >= 400 && code < 500 && !denied)) {
+  } else if (code == 401 || code == 403 || code == 408 || code == 429) {
+    ending.how = End::kDenied;
+  } else if (too_large || (code >= 400 && code < 500)) {
     ending.how = End::kVersion;
   }
   return ending;
@@ -341,6 +343,8 @@ class Reflector::Impl {
         return Watch();
       case End::kCut:
         return After(Pause("watch", &ending, opened), [this] { Watch(); });
+      case End::kDenied:
+        return After(Pause("watch", &ending, false), [this] { Watch(); });
       case End::kFailed:
         if (++fruitless_ >= kFruitlessMax) return WaitAndList(std::move(ending));
         return After(Pause("watch", &ending, false), [this] { Watch(); });

@@ -112,6 +112,7 @@ TEST_CASE("what is not JSON is an error and an absent root") {
                                "{\"a\":1e}",
                                "{\"a\":\"b}",
                                "{} {}",
+                               "{\"a\":\"b\":\"c\"}",
                                "[1 2]",
                                "[1,]",
                                "{\"a\":1,}",

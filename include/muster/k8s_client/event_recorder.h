@@ -1,5 +1,9 @@
 // Events (events.k8s.io/v1): aggregated, capped, and the first thing dropped under pressure. Equal events
-// on one object within a window become one Event whose series counts them.
+// on one object, message included, with no more than a window between them become one Event whose series
+// counts them: the second is written at once, later ones at most every ten seconds. One object may have 25
+// different events at once and one more every five minutes, as with client-go's filter.
+//
+// Events about cluster-scoped objects go to the namespace "default".
 //
 // Threading: used from the executor only.
 #pragma once
@@ -30,11 +34,12 @@ struct EventRecorderOptions {
 
 class EventRecorder {
  public:
+  // `dropped`: called for each event, and each count of one, that is given up.
   EventRecorder(Environment env, Client* client, EventRecorderOptions options, std::function<void()> dropped);
   ~EventRecorder();
 
   // `controller`: reportingController, e.g. "batch/job-kueue-controller". `type`: Normal or Warning. The
-  // message is cut at 1024 bytes with the suffix " ...".
+  // message is cut at 1024 bytes with the suffix " ...". REQUIRES: none of them empty (the server refuses it).
   void Record(const ObjectReference& object, std::string_view controller, std::string_view type,
               std::string_view reason, std::string_view action, std::string message);
 

@@ -1,0 +1,251 @@
+// Policies on batch/v1 Jobs. A Job is queued if its label kueue.x-k8s.io/queue-name is not empty. Labels and
+// annotations are judged where they are written and left alone later, so that controllers can always finish a Job.
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "policies/policy.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr char kQueueOf[] = "metadata.?labels[?'kueue.x-k8s.io/queue-name'].orValue('')";
+constexpr char kRecordOf[] = "metadata.?annotations[?'muster.dev/admission']";
+
+PolicySpec OnJobs(std::string name, std::vector<std::string> operations) {
+  PolicySpec spec;
+  spec.name = std::move(name);
+  spec.group = "batch";
+  spec.versions = {"v1"};
+  spec.operations = std::move(operations);
+  spec.resource = "jobs";
+  return spec;
+}
+
+// CEL: whether the Job is being written by the controller of a parent that is queued in its place.
+std::string IsChild(const PolicyOptions& options) {
+  if (options.parents.empty()) return "false";
+  std::vector<std::string> parents;
+  for (const ParentController& p : options.parents) {
+    parents.push_back(absl::StrCat("{'user': ", CelString(p.user), ", 'group': ", CelString(p.group),
+                                   ", 'kind': ", CelString(p.kind), "}"));
+  }
+  return absl::StrCat("[", absl::StrJoin(parents, ",\n "),
+                      R"(].exists(p, p.user == request.userInfo.username &&
+  object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) && r.kind == p.kind &&
+    r.apiVersion.startsWith(p.group + '/'))))");
+}
+
+PolicySpec Suspend(const PolicyOptions& options) {
+  PolicySpec spec = OnJobs("muster-jobs", {"CREATE"});
+  const std::string queued =
+      options.manage_jobs_without_queue_name ? "" : absl::StrCat("object.", kQueueOf, " != '' && ");
+  const std::string recorded = absl::StrCat("object.", kRecordOf, ".hasValue()");
+  const std::string runs = absl::StrCat(queued, "!object.spec.?suspend.orValue(false)");
+  spec.conditions = {{"runs-or-recorded", absl::StrCat(runs, " ||\n", recorded)}};
+  spec.variables = {{"child", IsChild(options)}, {"suspends", absl::StrCat("!variables.child &&\n", runs)}};
+  // A record in a manifest or a CronJob's template is a copy of another Job's.
+  spec.json_patch = absl::StrCat(R"((variables.suspends ?
+  [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : []) +
+()",
+                                 recorded, R"( ?
+  [JSONPatch{op: "remove", path: "/metadata/annotations/muster.dev~1admission"}] : []))");
+  return spec;
+}
+
+// Jobs without the label: those that have it, before and after, are passed over at no cost.
+Node::Map WithoutLabel() {
+  return {
+      {"matchExpressions", Node::List{Node::Map{{"key", "kueue.x-k8s.io/queue-name"}, {"operator", "DoesNotExist"}}}}};
+}
+
+// `selector`: the Jobs that have no queue.
+PolicySpec DefaultQueue(const PolicyOptions& options, std::string name, Node::Map selector) {
+  PolicySpec spec = OnJobs(std::move(name), {"CREATE"});
+  spec.for_default_queue = true;
+  spec.object_selector = std::move(selector);
+  spec.variables = {
+      {"child", IsChild(options)},
+      // A held queue takes no Jobs by default, as in Kueue.
+      {"open", "params.spec.?stopPolicy.orValue('None') == 'None'"},
+  };
+  spec.json_patch = R"(variables.open && !variables.child ?
+  [has(object.metadata.labels) ?
+    JSONPatch{op: "add", path: "/metadata/labels/kueue.x-k8s.io~1queue-name", value: "default"} :
+    JSONPatch{op: "add", path: "/metadata/labels", value: {"kueue.x-k8s.io/queue-name": "default"}},
+   JSONPatch{op: "add", path: "/spec/suspend", value: true}] : [])";
+  return spec;
+}
+
+std::vector<NamedExpression> JobVariables(const PolicyOptions& options) {
+  return {
+      {"labels", "object.metadata.?labels.orValue({})"},
+      {"notes", "object.metadata.?annotations.orValue({})"},
+      {"oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"},
+      {"oldNotes", "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
+      {"record", "variables.notes[?'muster.dev/admission'].orValue('')"},
+      {"oldRecord", "variables.oldNotes[?'muster.dev/admission'].orValue('')"},
+      {"queue", "variables.labels[?'kueue.x-k8s.io/queue-name'].orValue('')"},
+      {"oldQueue",
+       "oldObject == null ? variables.queue : variables.oldLabels[?'kueue.x-k8s.io/queue-name'].orValue('')"},
+      {"managed",
+       options.manage_jobs_without_queue_name ? "true" : "variables.queue != '' || variables.oldQueue != ''"},
+      {"suspended", "object.spec.?suspend.orValue(false)"},
+      // A Job that is being created counts as suspended before.
+      {"wasSuspended", "oldObject == null || oldObject.spec.?suspend.orValue(false)"},
+      {"child", IsChild(options)},
+      {"done",
+       R"(oldObject != null && oldObject.?status.?conditions.orValue([]).exists(c,
+  c.type in ['Complete', 'Failed'] && c.status == 'True'))"},
+      {"maxTime", "variables.labels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue('')"},
+      {"oldMaxTime",
+       "oldObject == null ? '' : variables.oldLabels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue('')"},
+      {"priority", "variables.labels[?'kueue.x-k8s.io/priority-class'].orValue('')"},
+      {"oldPriority", "variables.oldLabels[?'kueue.x-k8s.io/priority-class'].orValue('')"},
+      {"prebuilt",
+       R"(variables.notes[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue(
+  variables.labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')))"},
+      {"oldPrebuilt",
+       R"(variables.oldNotes[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue(
+  variables.oldLabels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')))"},
+      {"least", "variables.notes[?'kueue.x-k8s.io/job-min-parallelism'].orValue('')"},
+      {"oldLeast", "variables.oldNotes[?'kueue.x-k8s.io/job-min-parallelism'].orValue('')"},
+      {"parallelism", "object.spec.?parallelism.orValue(1)"},
+      {"oldParallelism", "oldObject == null ? variables.parallelism : oldObject.spec.?parallelism.orValue(1)"},
+      {"completions", "object.spec.?completions.orValue(variables.parallelism)"},
+      {"pods", "variables.completions < variables.parallelism ? variables.completions : variables.parallelism"},
+      {"equal", "variables.notes[?'kueue.x-k8s.io/job-completions-equal-parallelism'].orValue('')"},
+      {"oldEqual", "variables.oldNotes[?'kueue.x-k8s.io/job-completions-equal-parallelism'].orValue('')"},
+      {"isEqual", "variables.equal in ['1', 't', 'T', 'true', 'TRUE', 'True']"},
+      {"elastic", "variables.notes[?'kueue.x-k8s.io/elastic-job'].orValue('') == 'true'"},
+      {"oldElastic", "variables.oldNotes[?'kueue.x-k8s.io/elastic-job'].orValue('') == 'true'"},
+  };
+}
+
+// What keeps starting, stopping and queueing in Muster's hands.
+std::vector<Rule> Ownership() {
+  return {
+      {"variables.record == variables.oldRecord",
+       R"('metadata.annotations[muster.dev/admission]: is written by Muster alone; ' +
+(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"},
+      {"!variables.managed || !variables.wasSuspended || variables.suspended || variables.child",
+       R"(oldObject == null ?
+  'spec.suspend: must be true in a new Job with the queue name "' + variables.queue + '"; Muster starts it' :
+  'spec.suspend: cannot be set to false, the Job waits in LocalQueue "' + variables.oldQueue +
+  '"; Muster starts it')"},
+      {"variables.wasSuspended || variables.done || variables.queue == variables.oldQueue",
+       R"('metadata.labels[kueue.x-k8s.io/queue-name]: cannot change from "' + variables.oldQueue + '" to "' +
+variables.queue + '" while the Job runs; suspend it first')"},
+  };
+}
+
+std::vector<Rule> LabelRules() {
+  return {
+      {R"((oldObject != null && variables.queue == variables.oldQueue) ||
+!('kueue.x-k8s.io/queue-name' in variables.labels) ||
+variables.queue.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",
+       R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' + variables.queue + '" cannot name a LocalQueue: use lower-case ' +
+'letters, digits, - and ., and begin and end with a letter or digit')"},
+      {R"((oldObject != null && variables.maxTime == variables.oldMaxTime) ||
+!('kueue.x-k8s.io/max-exec-time-seconds' in variables.labels) ||
+(variables.maxTime.matches('^0*[1-9][0-9]{0,9}$') && int(variables.maxTime) <= 2147483647))",
+       R"('metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: "' + variables.maxTime +
+'" is not a whole number of seconds from 1 to 2147483647')"},
+      {R"(oldObject == null || variables.maxTime == variables.oldMaxTime ||
+(variables.suspended && variables.wasSuspended))",
+       R"('metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: cannot change from "' + variables.oldMaxTime + '" to "' +
+variables.maxTime + '" unless the Job is suspended')"},
+      {"oldObject == null || variables.oldPriority == '' || variables.priority != ''",
+       R"('metadata.labels[kueue.x-k8s.io/priority-class]: "' + variables.oldPriority +
+'" can be replaced by another class but not removed')"},
+      {"oldObject == null || variables.suspended || variables.oldPriority != '' || variables.priority == ''",
+       R"('metadata.labels[kueue.x-k8s.io/priority-class]: "' + variables.priority + '" cannot be added while the Job runs')"},
+      {"oldObject == null || variables.suspended || variables.prebuilt == variables.oldPrebuilt",
+       R"('metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: cannot change from "' + variables.oldPrebuilt +
+'" to "' + variables.prebuilt + '" while the Job runs')"},
+      {R"(variables.prebuilt == '' || (oldObject != null && variables.prebuilt == variables.oldPrebuilt) ||
+(variables.prebuilt.size() <= 253 &&
+ variables.prebuilt.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')))",
+       R"('metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]: "' + variables.prebuilt + '" cannot name a Workload')"},
+  };
+}
+
+// Partial admission and elastic Jobs.
+std::vector<Rule> SizeRules() {
+  return {
+      {R"(!('kueue.x-k8s.io/job-min-parallelism' in variables.notes) ||
+(oldObject != null && variables.least == variables.oldLeast) ||
+(variables.least.matches('^0*[1-9][0-9]{0,8}$') && int(variables.least) < variables.pods))",
+       R"('metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: "' + variables.least +
+'" is not a whole number greater than 0 and less than the Job\'s pods, ' + string(variables.pods))"},
+      {"!('kueue.x-k8s.io/job-min-parallelism' in variables.notes) || !variables.elastic",
+       R"('metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: "' + variables.least +
+'" cannot be used together with kueue.x-k8s.io/elastic-job')"},
+      {R"(oldObject == null || variables.wasSuspended || variables.oldLeast == '' ||
+variables.parallelism == variables.oldParallelism)",
+       R"('spec.parallelism: cannot change from ' + string(variables.oldParallelism) + ' to ' +
+string(variables.parallelism) + ' while the Job runs with kueue.x-k8s.io/job-min-parallelism')"},
+      {R"(!('kueue.x-k8s.io/job-completions-equal-parallelism' in variables.notes) ||
+(oldObject != null && variables.equal == variables.oldEqual) || variables.isEqual ||
+variables.equal in ['0', 'f', 'F', 'false', 'FALSE', 'False'])",
+       R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: "' + variables.equal +
+'" is neither true nor false')"},
+      {R"(!variables.isEqual || (oldObject != null && variables.equal == variables.oldEqual) ||
+object.spec.?completionMode.orValue('NonIndexed') == 'Indexed')",
+       R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: "' + variables.equal +
+'" needs spec.completionMode Indexed')"},
+      {R"(!variables.isEqual || !variables.suspended || object.spec.?completions.orValue(1) == variables.parallelism ||
+(oldObject != null && variables.equal == variables.oldEqual && variables.parallelism == variables.oldParallelism &&
+ object.spec.?completions.orValue(-1) == oldObject.spec.?completions.orValue(-1)))",
+       R"('spec.completions: ' + string(object.spec.?completions.orValue(1)) + ' must equal spec.parallelism, ' +
+string(variables.parallelism) + ', with kueue.x-k8s.io/job-completions-equal-parallelism')"},
+      {"oldObject == null || variables.wasSuspended || variables.suspended || variables.equal == variables.oldEqual",
+       R"('metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: cannot change from "' +
+variables.oldEqual + '" to "' + variables.equal + '" while the Job runs')"},
+      {"oldObject == null || variables.elastic == variables.oldElastic",
+       R"('metadata.annotations[kueue.x-k8s.io/elastic-job]: cannot change to ' + string(variables.elastic) +
+' once the Job exists')"},
+  };
+}
+
+PolicySpec Guard(const PolicyOptions& options) {
+  PolicySpec spec = OnJobs("muster-jobs", {"CREATE", "UPDATE"});
+  // Muster's own writes are let through here, before anything else is computed: it makes one for each start.
+  spec.conditions.emplace_back("others", FromOthers(options));
+  if (!options.manage_jobs_without_queue_name) {
+    spec.conditions.emplace_back("queued-or-recorded",
+                                 absl::StrCat("[object, oldObject].exists(o, o != null && (o.", kQueueOf,
+                                              " != '' ||\n  o.", kRecordOf, ".hasValue()))"));
+  }
+  spec.variables = JobVariables(options);
+  for (auto* rules : {&Ownership, &LabelRules, &SizeRules}) {
+    for (Rule& rule : rules()) spec.rules.push_back(std::move(rule));
+  }
+  return spec;
+}
+
+// In a namespace with a default queue a Job cannot leave by losing its label: the next one without would not.
+PolicySpec KeepQueue() {
+  PolicySpec spec = OnJobs("muster-jobs-default-queue", {"UPDATE"});
+  spec.for_default_queue = true;
+  spec.object_selector = WithoutLabel();
+  spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, " != '' &&\nobject.", kQueueOf, " == ''")}};
+  spec.rules = {{"params.spec.?stopPolicy.orValue('None') != 'None'",
+                 absl::StrCat(R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' +
+oldObject.)",
+                              kQueueOf,
+                              R"( +
+'" cannot be removed in a namespace with a LocalQueue named default')")}};
+  return spec;
+}
+
+}  // namespace
+
+std::vector<PolicySpec> JobPolicies(const PolicyOptions& options) {
+  // An empty name is no queue, but no selector says "absent or empty".
+  const Node::Map empty_label{{"matchLabels", Node::Map{{"kueue.x-k8s.io/queue-name", ""}}}};
+  return {Suspend(options), DefaultQueue(options, "muster-jobs-default-queue", WithoutLabel()),
+          DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label), Guard(options), KeepQueue()};
+}
+
+}  // namespace muster::controller
