@@ -135,6 +135,20 @@ TEST_CASE("Each client is someone, may do what RBAC grants, and shows in the aud
   CHECK(audit.Select([](const AuditEvent& e) { return e.user.ends_with(":muster") && e.code == 200; }).size() == 1);
 }
 
+TEST_CASE("What an administrator applies to install Muster is accepted, at once and again") {
+  const auto cluster = StartCluster({.scheduler = false, .kwok = false, .controllers = false});
+  for (int time = 0; time < 2; ++time) {
+    const absl::Status status = cluster->InstallMuster();
+    INFO(status);
+    CHECK(status.ok());
+  }
+  const absl::StatusOr<std::string> account = cluster->ServiceAccount("muster-system", "muster");
+  REQUIRE(account.ok());
+  const absl::StatusOr<Output> queues = cluster->Kubectl({"--kubeconfig", *account, "get", "clusterqueues"});
+  REQUIRE(queues.ok());
+  CHECK(queues->err == "No resources found\n");
+}
+
 TEST_CASE("The API server may die and come back at the same address with the same objects") {
   const auto cluster = StartCluster({.scheduler = false, .kwok = false, .controllers = false});
   ApiClient& api = cluster->Api();
