@@ -1,5 +1,6 @@
 // Any text: the reader must not crash, must agree with RapidJSON on what is JSON, and must give back the text
 // of each part as JSON that means the same.
+#include <absl/strings/str_cat.h>
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
@@ -77,7 +78,7 @@ void Visit(JsonValue value, int64_t* budget) {
     (void)value.Scalar();
     (void)value.Time();
     (void)value.Map();
-    JsonDocument part("[" + value.Raw() + "]");
+    JsonDocument part(absl::StrCat("[", value.Raw(), "]"));
     MUSTER_CHECK(part.Finish("part").ok());
   }
 }
