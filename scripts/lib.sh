@@ -13,6 +13,21 @@ die() {
   exit 1
 }
 
+# progress: passes on the output of a build or a test run, but of Ninja's `[12/345] ...` lines only one every
+# 20 seconds. Goes to stderr like `say`.
+progress() {
+  local line last=-20 step
+  while IFS= read -r line; do
+    step=${line%%]*}
+    if [[ ! $line =~ ^\[[0-9]+/[0-9]+\] ]]; then
+      printf '%s\n' "$line" >&2
+    elif ((SECONDS - last >= 20)); then
+      last=$SECONDS
+      say "step ${step#[}"
+    fi
+  done
+}
+
 # install_packages PACKAGE...: those that dpkg does not know as installed; at once when there are none.
 install_packages() {
   local missing=() sudo=()
