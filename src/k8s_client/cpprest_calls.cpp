@@ -109,8 +109,12 @@ class CpprestCalls::Impl {
       Abandon(call);
     }
     back_->owner = nullptr;
-    const std::lock_guard lock(back_->mutex);
-    back_->executor = nullptr;
+    {
+      const std::lock_guard lock(back_->mutex);
+      back_->executor = nullptr;
+    }
+    // The pooled connections end on the pool's thread, like all else of theirs.
+    Pool().post([setup = std::move(setup_)]() mutable { setup.reset(); });
   }
 
   void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, MonoTime deadline,

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,9 +19,32 @@
 
 namespace muster::testing {
 
+// Timers go off when the test says so, and not before: a slow machine cannot make a time-out come early.
+class HeldTimers final : public Executor {
+ public:
+  explicit HeldTimers(Executor* inner) : inner_(inner) {}
+  void Post(Task task) override { inner_->Post(std::move(task)); }
+  TimerId PostAt(MonoTime /*when*/, Task task) override {
+    timers_.emplace(++last_id_, std::move(task));
+    return last_id_;
+  }
+  void Cancel(TimerId id) override { timers_.erase(id); }
+  void GoOff() {
+    for (auto& [id, task] : std::exchange(timers_, {})) inner_->Post(std::move(task));
+  }
+
+ private:
+  Executor* const inner_;
+  TimerId last_id_ = 0;
+  std::map<TimerId, Task> timers_;
+};
+
 class Loop {
  public:
   Environment env() { return {&clock_, &random_, &executor_}; }
+  // The same, with the timers of the test.
+  Environment env(HeldTimers* timers) { return {&clock_, &random_, timers}; }
+  k8s::AsioExecutor* executor() { return &executor_; }
 
   // RETURNS: whether `done` became true; gives up after half a minute.
   bool RunUntil(std::function<bool()> done) {
@@ -89,8 +113,8 @@ inline k8s::HttpRequest Post(std::string path, std::string body) {
 // A loop with a transport.
 class Client {
  public:
-  explicit Client(const k8s::ConnectionConfig& config, k8s::TransportOptions options = {}) {
-    auto made = k8s::NewHttpTransport(loop.env(), config, std::move(options));
+  explicit Client(const k8s::ConnectionConfig& config, k8s::TransportOptions options = {}, bool hold_timers = false) {
+    auto made = k8s::NewHttpTransport(hold_timers ? loop.env(&timers) : loop.env(), config, std::move(options));
     MUSTER_CHECK_MSG(made.ok(), std::string(made.status().message()));
     transport = *std::move(made);
   }
@@ -104,6 +128,7 @@ class Client {
   }
 
   Loop loop;
+  HeldTimers timers{loop.executor()};
   std::unique_ptr<k8s::Transport> transport;
 };
 

@@ -313,11 +313,14 @@ TEST_CASE("a watch without a readable token ends, and the file is named") {
 
 // --- silence ---
 
+// Patience enough for a slow machine to get as far as the step in question.
+constexpr Duration kSilence = std::chrono::seconds(2);
+
 TEST_CASE("a watch that falls silent is ended, at whatever step") {
   const int step = GENERATE(0, 1, 2, 3);
   TestServer server(step == 0 ? TestServer::Options() : Tls(), [&](Connection& connection) {
     if (step == 0) {  // takes the connection, says nothing of TLS
-      std::this_thread::sleep_for(milliseconds(500));
+      std::this_thread::sleep_for(kSilence * 2);
       return;
     }
     connection.Read();
@@ -328,7 +331,7 @@ TEST_CASE("a watch that falls silent is ended, at whatever step") {
     }
     connection.AwaitClose();
   });
-  const Watched watch(ConfigFor(server), milliseconds(200));
+  const Watched watch(ConfigFor(server), kSilence);
   CHECK(absl::IsDeadlineExceeded(watch.end));
   CHECK(watch.lines.size() == (step == 3 ? 1 : 0));
 }
@@ -337,14 +340,14 @@ TEST_CASE("a watch whose lines keep coming lives on beyond the silence tolerated
   TestServer server(Tls(), [&](Connection& connection) {
     connection.Read();
     connection.Send(kChunkedHead);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 10; ++i) {
       connection.Send(Chunk("line\n"));
-      std::this_thread::sleep_for(milliseconds(100));
+      std::this_thread::sleep_for(kSilence / 5);
     }
     connection.Send("0\r\n\r\n");
   });
-  const Watched watch(ConfigFor(server), milliseconds(600));
-  CHECK(watch.lines.size() == 8);
+  const Watched watch(ConfigFor(server), kSilence);
+  CHECK(watch.lines.size() == 10);
   CHECK(watch.end.ok());
 }
 
@@ -438,11 +441,11 @@ TEST_CASE("a stream faster than its reader is held back, and nothing of it is lo
   };
   // The executor does not run, so nothing is taken. What can be under way is our own bound, and the sockets'
   // buffers (some MB at the most).
-  const auto stream = client.transport->Watch(WatchOf("/pods", milliseconds(300)), &recorder);
+  const auto stream = client.transport->Watch(WatchOf("/pods", kSilence), &recorder);
   size_t before = 0;
   do {
     before = sent;
-    std::this_thread::sleep_for(milliseconds(400));  // longer than the silence tolerated: a pause is not one
+    std::this_thread::sleep_for(kSilence * 5 / 4);  // longer than the silence tolerated: a pause is not one
   } while (sent != before || sent == 0);
   CHECK(sent < 40);
   CHECK(client.loop.RunUntil([&] { return recorder.closed; }));
