@@ -1,4 +1,6 @@
 // The kinds of objects that Muster reads or writes.
+//
+// Threading: constants.
 #pragma once
 
 #include "muster/k8s_client/object.h"
