@@ -227,6 +227,7 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, size_t index, size_
     first = static_cast<size_t>(attempt->start->tried[at]) + 1;
   }
   GroupChoice best;
+  const size_t obstacles_before = attempt->out.obstacles.size();
   std::optional<ReasonCode> code;
   int16_t tried = ScanProgress::kLast;
   for (size_t i = first; i < group.flavors.size(); ++i) {
@@ -246,6 +247,8 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, size_t index, size_
     if (Preferred(choice.mode, choice.borrow, best.mode, best.borrow, queue.spec.preference)) best = std::move(choice);
   }
   best.tried = tried;
+  // What stood in the way of flavors before the one that fits is in nobody's way.
+  if (best.mode == Mode::kFit) attempt->out.obstacles.resize(obstacles_before);
   if (best.mode == Mode::kNoFit) best.code = code.value_or(ReasonCode::kNoMatchingFlavor);
   return best;
 }

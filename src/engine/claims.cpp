@@ -3,6 +3,7 @@
 
 #include "engine_impl.h"
 #include "muster/core/check.h"
+#include "muster/engine/totals.h"
 
 namespace muster::engine {
 
@@ -59,15 +60,11 @@ std::vector<std::pair<FlavorResource, Amount>> EngineSet::Impl::UsageOf(const Wo
   for (const PodSetAssignment& assigned : admission.pod_sets) {
     const auto pod_set = std::find_if(workload.spec.pod_sets.begin(), workload.spec.pod_sets.end(),
                                       [&](const PodSet& candidate) { return candidate.name == assigned.name; });
-    // Fewer pods than were admitted are still needed: what the others took is given back.
-    int32_t count = assigned.count;
-    if (pod_set != workload.spec.pod_sets.end()) count = std::min(count, pod_set->count);
-    for (const auto& [resource, total] : assigned.usage) {
+    const int32_t needed = pod_set == workload.spec.pod_sets.end() ? assigned.count : pod_set->count;
+    for (const auto& [resource, amount] : StillHeld(assigned, needed).second) {
       const auto flavor = std::find_if(assigned.flavors.begin(), assigned.flavors.end(),
                                        [&resource = resource](const auto& entry) { return entry.first == resource; });
       if (flavor == assigned.flavors.end()) continue;
-      Amount amount = std::max(total, Amount{0});
-      if (count < assigned.count && !total.IsUnlimited()) amount = Amount{amount.value / assigned.count} * count;
       const FlavorResource fr{catalog_.Flavor(flavor->second), catalog_.Resource(resource)};
       const auto known = std::find_if(usage.begin(), usage.end(), [&](const auto& entry) { return entry.first == fr; });
       if (known == usage.end()) {

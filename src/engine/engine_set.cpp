@@ -86,7 +86,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
     for (Tree* tree : trees) {
       const Assigner assigner(&catalog_, &tree->ledger, room_, &victims_);
       ClassicalOrder order;
-      TreePass pass(&catalog_, &forest_, &assigner, this, &order, pass_);
+      TreePass pass(&catalog_, &forest_, &assigner, this, &order, pass_, now_);
       if (!pass.Run(tree) || tree->ready.empty()) forest_.active_trees().erase(tree);
     }
   }

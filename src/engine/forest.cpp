@@ -10,6 +10,9 @@ namespace muster::engine {
 
 namespace {
 
+// Longer than the passes of any burst take, shorter than anybody would look at a queue that stands still.
+constexpr Duration kStallPatience = std::chrono::seconds(10);
+
 template <typename T>
 void EraseFrom(std::vector<T*>* items, T* item) {
   const auto it = std::find(items->begin(), items->end(), item);
@@ -283,6 +286,8 @@ void Forest::RemoveQueue(ClusterQueueState* queue) {
   queue->spec.name = queue->name;
   queue->flavors.clear();
   queue->bypass.clear();
+  queue->recheck_at = {};
+  Refresh(queue);
   RecomputeActivity(queue);
   changed_queues_.insert(queue->name);
 }
@@ -468,7 +473,15 @@ void Forest::ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorRe
 
 void Forest::Refresh(ClusterQueueState* queue) {
   changed_queues_.insert(queue->name);
-  const WallTime due = queue->waiting.NextDue();
+  const queue::Ticket* head = queue->waiting.Head();
+  if (queue->stalled_head != head) {
+    queue->stalled_head = nullptr;
+    queue->stall_ends = {};
+  }
+  WallTime due = queue->waiting.NextDue();
+  for (const WallTime other : {queue->stall_ends, queue->recheck_at}) {
+    if (other.IsSet()) due = due.IsSet() ? std::min(due, other) : other;
+  }
   if (due != queue->due) {
     if (queue->due.IsSet()) due_queues_.erase(queue);
     queue->due = due;
@@ -476,7 +489,6 @@ void Forest::Refresh(ClusterQueueState* queue) {
   }
   Tree* tree = queue->tree;
   if (tree == nullptr) return;
-  const queue::Ticket* head = queue->waiting.Head();
   if (queue->blocked_head != nullptr && queue->blocked_head != head) {
     queue->blocked_head = nullptr;
     tree->blocked.erase(queue);
@@ -497,6 +509,20 @@ void Forest::Refresh(ClusterQueueState* queue) {
 void Forest::Block(ClusterQueueState* queue) {
   queue->blocked_head = queue->waiting.Head();
   queue->tree->blocked.insert(queue);
+  Refresh(queue);
+}
+
+void Forest::Stall(ClusterQueueState* queue, WallTime now) {
+  const queue::Ticket* head = queue->waiting.Head();
+  if (queue->stalled_head == head) return;
+  queue->stalled_head = head;
+  queue->stall_ends = now + kStallPatience;
+  Refresh(queue);
+}
+
+void Forest::RecheckLater(ClusterQueueState* queue, WallTime now) {
+  if (queue->recheck_at.IsSet()) return;
+  queue->recheck_at = now + kStallPatience;
   Refresh(queue);
 }
 
@@ -525,7 +551,12 @@ void Forest::QuotaChanged(Tree* tree) {
 void Forest::ReleaseDue(WallTime now) {
   while (!due_queues_.empty() && (*due_queues_.begin())->due <= now) {
     ClusterQueueState* queue = *due_queues_.begin();
+    if (queue->stall_ends.IsSet() && queue->stall_ends <= now) queue->waiting.Park(queue->waiting.Head());
     queue->waiting.ReleaseDue(now);
+    if (queue->recheck_at.IsSet() && queue->recheck_at <= now) {
+      queue->recheck_at = {};
+      if (queue->tree != nullptr) RequestFlush(queue->tree);
+    }
     Refresh(queue);
   }
 }

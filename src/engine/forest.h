@@ -65,10 +65,18 @@ class Forest {
   // The head of `queue` does not fit, and cannot until its tree gains something.
   void Block(ClusterQueueState* queue);
 
+  // The head of a BestEffortFIFO queue was looked at in a pass that changed nothing, and is still the head:
+  // it loses each time, or goes round its flavors for ever. After a while it is parked, so that those behind
+  // it have their turn.
+  void Stall(ClusterQueueState* queue, WallTime now);
+  // A workload of `queue` was parked that had not been tried on all its flavors in one go: what it tried
+  // first may have become possible since. Its tree is flushed after a while.
+  void RecheckLater(ClusterQueueState* queue, WallTime now);
+
   // Trees with something to look at, in the order of their roots' names.
   absl::btree_set<Tree*, ByRoot>& active_trees() { return active_trees_; }
   const absl::btree_set<Tree*, ByRoot>& active_trees() const { return active_trees_; }
-  // Takes in what has backed off until now.
+  // Takes in what has backed off until now, and parks heads that have stalled until now.
   void ReleaseDue(WallTime now);
   WallTime NextDue() const;
 

@@ -131,6 +131,7 @@ uint64_t EngineSet::Impl::StateHash() const {
   for (const auto& [name, queue] : forest_.queues()) {
     if (!queue->exists) continue;
     Add(&hash, queue->spec);
+    hash.Add(queue->stall_ends.unix_nanos).Add(queue->recheck_at.unix_nanos);
     hash.Add(static_cast<int64_t>(queue->tree->flush_requested && queue->waiting.HasParked()));
   }
   for (const auto& [key, queue] : local_queues_) {

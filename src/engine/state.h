@@ -61,10 +61,10 @@ struct ScanProgress {
   }
 };
 
-// Scan positions met since the tree last changed. Meeting one again means that the scan goes round.
+// From where attempts have started since the tree last changed. Starting from there again changes nothing.
 struct ScanHistory {
   uint64_t tree_version = 0;
-  absl::flat_hash_set<uint64_t> seen;
+  absl::flat_hash_set<uint64_t> starts;
 };
 
 struct Claim {
@@ -148,7 +148,12 @@ struct ClusterQueueState {
 
   queue::WaitingQueue waiting;
   absl::flat_hash_map<uint64_t, Bypass> bypass;
-  WallTime due;                         // as in the index of due queues
+  WallTime due;  // as in the index of due queues
+  // A head that passes leave where it is although nothing changes, and until when it may stay there.
+  const queue::Ticket* stalled_head = nullptr;
+  WallTime stall_ends;
+  // When the tree's parked workloads are to be looked at again, whatever happens; unset: they need not.
+  WallTime recheck_at;
   std::vector<WorkloadState*> holders;  // whose claims are booked here
   std::vector<LocalQueueState*> local_queues;
   uint64_t capacity_generation = 0;  // grows whenever a claim of this queue changes

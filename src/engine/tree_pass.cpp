@@ -13,9 +13,11 @@ namespace {
 
 constexpr size_t kMaxBlockers = 4;
 
-uint64_t HashOf(const ScanProgress& scan) {
+// Of where an attempt starts; all that start with every first flavor are one.
+uint64_t StartHash(const ScanProgress& scan) {
+  if (!scan.HasUntried()) return 0;
   StateHash hash;
-  for (const int16_t index : scan.tried) hash.Add(static_cast<int64_t>(index));
+  for (const int16_t index : scan.tried) hash.Add(static_cast<int64_t>(std::max(index, ScanProgress::kLast)));
   return hash.value();
 }
 
@@ -44,7 +46,17 @@ bool TreePass::Run(Tree* tree) {
   order_->Begin(&entries_);
   while (Entry* entry = order_->Next()) Process(entry);
   reserved_.reset();
+  if (!progress_) NoteStalls();
   return progress_;
+}
+
+void TreePass::NoteStalls() {
+  for (const Entry& entry : entries_) {
+    const queue::WaitingQueue& waiting = entry.queue->waiting;
+    if (waiting.strategy() == queue::Strategy::kBestEffortFIFO && waiting.Head() == &entry.workload->ticket) {
+      forest_->Stall(entry.queue, now_);
+    }
+  }
 }
 
 void TreePass::Flush(Tree* tree) {
@@ -143,33 +155,39 @@ void TreePass::ReserveForBlocked(const Entry& entry) {
 void TreePass::OnNoFit(Entry* entry) {
   WorkloadState* workload = entry->workload;
   host_->SetReason(workload, MakeReason(entry->assignment.code, entry->assignment.obstacles));
-  KeepProgress(entry);
-  bool again = workload->scan.HasUntried();
-  if (again) {
-    // A position met before, in a tree that has not changed since, would be met for ever.
-    if (workload->scan_history == nullptr) workload->scan_history = std::make_unique<ScanHistory>();
-    ScanHistory& history = *workload->scan_history;
-    if (history.tree_version != tree_->version) history = {tree_->version, {}};
-    again = history.seen.insert(HashOf(workload->scan)).second;
-  }
-  if (again) {
-    progress_ = true;
+  const bool whole = !workload->scan.HasUntried();  // every flavor was tried
+  const bool goes_on = KeepProgress(entry);
+  if (workload->scan.HasUntried()) {
+    progress_ = progress_ || goes_on;
     return;
   }
   workload->scan_history.reset();
-  if (entry->queue->waiting.strategy() == queue::Strategy::kStrictFIFO) {
-    // A head that keeps something for itself must do so in each pass.
-    if (entry->assignment.mode == Mode::kNoFit) forest_->Block(entry->queue);
+  if (entry->queue->waiting.strategy() == queue::Strategy::kBestEffortFIFO) {
+    ParkWithEquivalents(entry);
+    if (!whole) forest_->RecheckLater(entry->queue, now_);
     return;
   }
-  ParkWithEquivalents(entry);
+  progress_ = progress_ || goes_on;
+  // A head that keeps something for itself must do so in each pass.
+  if (whole && entry->assignment.mode == Mode::kNoFit) forest_->Block(entry->queue);
 }
 
-void TreePass::KeepProgress(Entry* entry) {
+bool TreePass::KeepProgress(Entry* entry) {
   ScanProgress& scan = entry->workload->scan;
+  const uint64_t start = StartHash(scan);
+  const uint64_t next = StartHash(entry->assignment.scan);
+  bool goes_on = false;
+  if (start != 0 || next != 0) {
+    std::unique_ptr<ScanHistory>& history = entry->workload->scan_history;
+    if (history == nullptr) history = std::make_unique<ScanHistory>();
+    if (history->tree_version != tree_->version) *history = {tree_->version, {}};
+    history->starts.insert(start);
+    goes_on = !history->starts.contains(next);
+  }
   scan = entry->assignment.scan;
   scan.pass = number_;
   scan.generation = forest_->GenerationOf(*entry->queue);
+  return goes_on;
 }
 
 void TreePass::ParkWithEquivalents(Entry* entry) {
@@ -190,7 +208,7 @@ void TreePass::ParkWithEquivalents(Entry* entry) {
 }
 
 void TreePass::OnLost(Entry* entry) {
-  entry->workload->scan = {};
+  if (KeepProgress(entry)) progress_ = true;
   std::vector<std::string> blockers;
   for (const auto& [cell, amount] : entry->assignment.usage) {
     const FlavorResource fr = tree_->ledger.flavor_resource(cell);

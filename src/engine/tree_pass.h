@@ -59,8 +59,14 @@ class PassHost {
 class TreePass {
  public:
   TreePass(Catalog* catalog, Forest* forest, const Assigner* assigner, PassHost* host, PassOrder* order,
-           uint64_t number)
-      : catalog_(catalog), forest_(forest), assigner_(assigner), host_(host), order_(order), number_(number) {}
+           uint64_t number, WallTime now)
+      : catalog_(catalog),
+        forest_(forest),
+        assigner_(assigner),
+        host_(host),
+        order_(order),
+        number_(number),
+        now_(now) {}
 
   // RETURNS: whether anything changed that could make a further pass decide something.
   bool Run(Tree* tree);
@@ -71,10 +77,12 @@ class TreePass {
   // RETURNS: false where the workload may not be admitted as it is; it was given its reason.
   bool CheckValid(ClusterQueueState* queue, WorkloadState* workload);
   void Process(Entry* entry);
+  void NoteStalls();
   void OnNoFit(Entry* entry);
   void OnLost(Entry* entry);
   void ReserveForBlocked(const Entry& entry);
-  void KeepProgress(Entry* entry);
+  // Remembers how far the scan came. RETURNS: whether the next attempt starts from somewhere new.
+  bool KeepProgress(Entry* entry);
   void ParkWithEquivalents(Entry* entry);
 
   Catalog* catalog_;
@@ -83,6 +91,7 @@ class TreePass {
   PassHost* host_;
   PassOrder* order_;
   uint64_t number_;
+  WallTime now_;
 
   Tree* tree_ = nullptr;
   std::unique_ptr<quota::ScopedTake> reserved_;

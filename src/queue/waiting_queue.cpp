@@ -230,9 +230,13 @@ void WaitingQueue::Validate() const {
       counts->inadmissible += inadmissible;
     }
   };
+  size_t with_head = 0;
   for (const auto& [key, cls] : classes_) {
     MUSTER_CHECK(!cls->active.empty() || !cls->parked.empty());
-    MUSTER_CHECK(heads_.contains(cls.get()) == !cls->active.empty());
+    if (!cls->active.empty()) {
+      ++with_head;
+      MUSTER_CHECK(heads_.contains(cls.get()));
+    }
     MUSTER_CHECK(parked_classes_.contains(cls.get()) == !cls->parked.empty());
     for (const Ticket* ticket : cls->active) MUSTER_CHECK(ticket->place_ == Place::kActive);
     for (const Ticket* ticket : cls->parked) MUSTER_CHECK(ticket->place_ == Place::kParked);
@@ -245,7 +249,7 @@ void WaitingQueue::Validate() const {
     MUSTER_CHECK(ticket->place_ == Place::kBackingOff);
     count(ticket->lane, 0, 1);
   }
-  MUSTER_CHECK(total == total_ && lanes == lanes_);
+  MUSTER_CHECK(heads_.size() == with_head && total == total_ && lanes == lanes_);
 }
 
 }  // namespace muster::queue

@@ -1,0 +1,92 @@
+#include "conformance.h"
+
+#include <absl/status/status.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+namespace muster::cli {
+
+namespace {
+
+struct Tally {
+  int64_t passed = 0;
+  int64_t failed = 0;
+};
+
+// RETURNS: false where the file or one of its lines cannot be read.
+bool RunFile(const std::string& name, std::istream& input, bool trace, std::map<std::string, Tally>* tallies) {
+  std::string line;
+  for (int64_t number = 1; std::getline(input, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::vector<std::string> passes;
+    const absl::StatusOr<CaseResult> result = RunConformanceCase(line, trace ? &passes : nullptr);
+    if (!result.ok()) {
+      std::fprintf(stderr, "%s:%lld: %s\n", name.c_str(), static_cast<long long>(number),
+                   std::string(result.status().message()).c_str());
+      return false;
+    }
+    Tally& tally = (*tallies)[result->category];
+    ++(result->differences.empty() ? tally.passed : tally.failed);
+    for (const std::string& difference : result->differences) {
+      std::printf("%s:%lld: %s: %s\n", name.c_str(), static_cast<long long>(number), result->id.c_str(),
+                  difference.c_str());
+    }
+    if (result->differences.empty()) continue;
+    for (const std::string& pass : passes) std::printf("  %s\n", pass.c_str());
+  }
+  if (input.bad()) {
+    std::fprintf(stderr, "%s: cannot be read to its end\n", name.c_str());
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, std::vector<std::string>* trace) {
+  k8s::JsonDocument document(line);
+  const k8s::JsonValue root = document.root();
+  CaseResult result;
+  result.id = root["id"].String();
+  result.category = root["category"].String();
+  if (absl::Status status = document.Finish("case"); !status.ok()) return status;
+  if (root["steps"].present()) {
+    RunSchedulingCase(root, &result.differences, trace);
+  } else if (root["totals"].present()) {
+    RunRequestsCase(root, &result.differences);
+  } else {
+    return absl::InvalidArgumentError("case " + result.id + " has neither steps nor totals");
+  }
+  if (absl::Status status = document.Finish("case " + result.id); !status.ok()) return status;
+  return result;
+}
+
+int RunConformance(const std::vector<std::string>& files, bool trace) {
+  std::map<std::string, Tally> tallies;
+  for (const std::string& name : files) {
+    if (name == "-") {
+      if (!RunFile("standard input", std::cin, trace, &tallies)) return 2;
+      continue;
+    }
+    std::ifstream input(name);
+    if (!input.is_open()) {
+      std::fprintf(stderr, "%s: cannot be opened\n", name.c_str());
+      return 2;
+    }
+    if (!RunFile(name, input, trace, &tallies)) return 2;
+  }
+  Tally total;
+  for (const auto& [category, tally] : tallies) {
+    std::printf("%-24s %lld passed, %lld failed\n", category.c_str(), static_cast<long long>(tally.passed),
+                static_cast<long long>(tally.failed));
+    total.passed += tally.passed;
+    total.failed += tally.failed;
+  }
+  std::printf("%lld passed, %lld failed\n", static_cast<long long>(total.passed), static_cast<long long>(total.failed));
+  return total.failed == 0 ? 0 : 1;
+}
+
+}  // namespace muster::cli
