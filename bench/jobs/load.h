@@ -1,0 +1,83 @@
+// The load: N suspended gang Jobs, created by a number of creators, and a watch that notes when each was
+// seen started and when its Workload was seen admitted. It works against any controller that speaks
+// Kueue's API.
+//
+// Threading: used from the executor only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "muster/k8s_client/client.h"
+#include "muster/k8s_client/informer.h"
+
+namespace muster::bench {
+
+struct LoadOptions {
+  std::string ns;
+  int jobs = 2000;
+  int pods = 4;       // parallelism of each
+  int creators = 16;  // creates in flight
+  // Time between two creations; zero: as fast as the creators can.
+  Duration pace{0};
+  bool expect_workloads = true;  // wait for the Workloads too
+};
+
+struct LoadResult {
+  Duration creating{0};                   // first to last create
+  Duration started{0};                    // first create until the last Job was seen unsuspended
+  Duration workloads{0};                  // first create until the last Workload was seen Admitted
+  std::vector<Duration> create_to_start;  // per Job, from sending the create
+  int failed_creates = 0;
+};
+
+struct WatchedJob {
+  k8s::ObjectMeta meta;
+  bool suspended = true;
+};
+
+struct WatchedWorkload {
+  k8s::ObjectMeta meta;
+  bool admitted = false;
+};
+
+absl::StatusOr<WatchedJob> DecodeWatchedJob(std::string_view json);
+absl::StatusOr<WatchedWorkload> DecodeWatchedWorkload(std::string_view json);
+
+// RETURNS: the manifest of one suspended Job of `pods` pods that asks for one cpu each.
+std::string JobManifest(const std::string& name, int pods);
+
+// Runs one load from Start until `done`.
+class Load {
+ public:
+  Load(Environment env, k8s::Client* client, LoadOptions options, std::function<void(LoadResult)> done);
+  void Start();
+  // What is missing, for a progress line.
+  std::string Progress() const;
+
+ private:
+  void CreateMore();
+  void Created(const std::string& name, const k8s::Result& result);
+  void SeenStarted(const std::string& name);
+  void MaybeDone();
+
+  Environment env_;
+  k8s::Client* client_;
+  LoadOptions options_;
+  std::function<void(LoadResult)> done_;
+  LoadResult result_;
+  int next_ = 0;
+  int in_flight_ = 0;
+  bool begun_ = false;
+  MonoTime first_{};
+  std::map<std::string, MonoTime> created_;  // by name, until started
+  std::set<std::string> started_;
+  std::set<std::string> workloads_;
+  k8s::Informer<WatchedJob> jobs_;
+  k8s::Informer<WatchedWorkload> watched_workloads_;
+};
+
+}  // namespace muster::bench
