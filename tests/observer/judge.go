@@ -206,17 +206,18 @@ func (w *world) checkQuota(q *clusterQueue, s slot, j *job) {
 	}
 }
 
+type podCondition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+}
+
 // applyPod checks that pods exist only for started Jobs and find a node.
 func (w *world) applyPod(e event) {
 	var o struct {
 		Metadata meta `json:"metadata"`
 		Status   struct {
-			Conditions []struct {
-				Type    string `json:"type"`
-				Status  string `json:"status"`
-				Reason  string `json:"reason"`
-				Message string `json:"message"`
-			} `json:"conditions"`
+			Conditions []podCondition `json:"conditions"`
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(e.raw, &o); err != nil {
@@ -228,9 +229,30 @@ func (w *world) applyPod(e event) {
 			w.podOwners[owner.UID] = o.Metadata.Namespace + "/" + o.Metadata.Name
 		}
 	}
-	for _, c := range o.Status.Conditions {
-		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" && e.verb != "DELETED" {
-			w.wrong("Pod %s/%s of a started gang has no place: %s", o.Metadata.Namespace, o.Metadata.Name, c.Message)
+	w.noteScheduling(e.seen, e.verb, o.Metadata, o.Status.Conditions)
+}
+
+// patience is how long the scheduler may take to learn that a finished pod has left its node.
+const patience = 5 * time.Second
+
+// noteScheduling keeps since when a pod has had no place, and judges how long that lasted.
+func (w *world) noteScheduling(now time.Time, verb string, m meta, conditions []podCondition) {
+	for _, c := range conditions {
+		if c.Type != "PodScheduled" {
+			continue
+		}
+		key := m.Namespace + "/" + m.Name
+		since, homeless := w.homeless[key]
+		switch {
+		case c.Status == "False" && c.Reason == "Unschedulable" && verb != "DELETED":
+			if !homeless {
+				w.homeless[key] = now
+			}
+		case homeless:
+			delete(w.homeless, key)
+			if now.Sub(since) > patience {
+				w.wrong("Pod %s of a started gang had no place for %v", key, now.Sub(since).Round(time.Second))
+			}
 		}
 	}
 }
@@ -238,6 +260,9 @@ func (w *world) applyPod(e event) {
 // judgePods is for the end: Pods and Jobs come over two watches, so only then is it certain that a Job was
 // never started.
 func (w *world) judgePods() {
+	for pod := range w.homeless {
+		w.wrong("Pod %s of a started gang has no place at the end", pod)
+	}
 	for uid, pod := range w.podOwners {
 		if j := w.jobs[uid]; j != nil && !j.started {
 			w.wrong("Pod %s exists, but its Job %s was never started", pod, j.key)

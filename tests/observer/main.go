@@ -5,7 +5,7 @@
 // so replaying it gives each moment exactly. After each event it checks
 //
 //   - quota: in every ClusterQueue and cohort, what started Jobs ask for is within quota;
-//   - gangs: no pod belongs to a Job that was never started, none is unschedulable, and every Job that ends
+//   - gangs: no pod belongs to a Job that was never started, none stays without a place, and every Job that ends
 //     well had all of its pods at once or in turn.
 //
 // It ends with status 0 when all expected Jobs have ended and nothing was wrong.

@@ -46,9 +46,10 @@ type world struct {
 	flavors     map[string]map[string]string // name -> nodeLabels
 	queues      map[string]*clusterQueue
 	names       []string
-	local       map[string]string // namespace/name -> ClusterQueue
-	jobs        map[string]*job   // by uid
-	podOwners   map[string]string // uid of a Job -> one of its pods
+	local       map[string]string    // namespace/name -> ClusterQueue
+	jobs        map[string]*job      // by uid
+	podOwners   map[string]string    // uid of a Job -> one of its pods
+	homeless    map[string]time.Time // pods that are unschedulable, since when
 	problems    []string
 	waited      int
 	borrowed    int
@@ -58,7 +59,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		cohortQuota: map[string]map[slot]*big.Rat{}, flavors: map[string]map[string]string{},
-		queues: map[string]*clusterQueue{}, local: map[string]string{}, jobs: map[string]*job{}, podOwners: map[string]string{},
+		queues: map[string]*clusterQueue{}, local: map[string]string{}, jobs: map[string]*job{}, podOwners: map[string]string{}, homeless: map[string]time.Time{},
 	}
 }
 
