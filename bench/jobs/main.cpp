@@ -49,7 +49,7 @@ struct Connection {
 absl::StatusOr<Connection> Connect(Environment env, const std::string& kubeconfig) {
   auto config = k8s::LoadKubeconfig(kubeconfig, "");
   if (!config.ok()) return config.status();
-  auto transport = k8s::NewHttpTransport(env, *config, {.threads = 2, .user_agent = "bench-jobs"});
+  auto transport = k8s::NewHttpTransport(env, *config, {.user_agent = "bench-jobs"});
   if (!transport.ok()) return transport.status();
   k8s::ClientOptions options;
   options.qps = -1;
