@@ -57,6 +57,7 @@ class EngineSet::Impl final : private PassHost {
   std::vector<std::string> ClusterQueueNames() const;
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
+  std::map<ReasonCode, int64_t> WaitingByReason(const std::string& ns, const std::string& name) const;
   ChangedQueues TakeChangedQueues();
   int64_t unwritten_claims() const { return unwritten_claims_; }
   uint64_t StateHash() const;

@@ -46,6 +46,9 @@ LocalQueueView EngineSet::ViewLocalQueue(const std::string& ns, const std::strin
 std::vector<std::string> EngineSet::ClusterQueueNames() const { return impl_->ClusterQueueNames(); }
 std::vector<std::pair<std::string, std::string>> EngineSet::LocalQueueNames() const { return impl_->LocalQueueNames(); }
 std::optional<WorkloadView> EngineSet::ViewWorkload(const std::string& uid) const { return impl_->ViewWorkload(uid); }
+std::map<ReasonCode, int64_t> EngineSet::WaitingByReason(const std::string& ns, const std::string& name) const {
+  return impl_->WaitingByReason(ns, name);
+}
 ChangedQueues EngineSet::TakeChangedQueues() { return impl_->TakeChangedQueues(); }
 int64_t EngineSet::unwritten_claims() const { return impl_->unwritten_claims(); }
 uint64_t EngineSet::StateHash() const { return impl_->StateHash(); }

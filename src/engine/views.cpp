@@ -120,6 +120,17 @@ std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid
   return view;
 }
 
+std::map<ReasonCode, int64_t> EngineSet::Impl::WaitingByReason(const std::string& ns, const std::string& name) const {
+  const LocalQueueState* queue = FindLocalQueue(ns, name);
+  MUSTER_CHECK_MSG(queue != nullptr && queue->exists, name);
+  std::map<ReasonCode, int64_t> counts;
+  for (const WorkloadState* workload : queue->workloads) {
+    if (workload->waiting_in == nullptr) continue;
+    ++counts[workload->reason == nullptr ? ReasonCode::kPendingEvaluation : workload->reason->code];
+  }
+  return counts;
+}
+
 ChangedQueues EngineSet::Impl::TakeChangedQueues() {
   ChangedQueues changed;
   for (const std::string& name : forest_.changed_queues()) {

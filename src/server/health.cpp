@@ -21,6 +21,9 @@ HttpReply RenderChecks(std::string_view endpoint, std::vector<Check> checks, con
     if (std::find(excluded.begin(), excluded.end(), check.name) != excluded.end()) {
       matched.push_back(check.name);
       absl::StrAppend(&lines, "[+]", check.name, " excluded: ok\n");
+    } else if (check.ok && check.warning) {
+      verbose = true;
+      absl::StrAppend(&lines, "[!]", check.name, " warning: ", check.detail, "\n");
     } else if (check.ok) {
       absl::StrAppend(&lines, "[+]", check.name, " ok", check.detail.empty() ? "" : ": ", check.detail, "\n");
     } else {

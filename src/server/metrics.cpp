@@ -133,6 +133,9 @@ class Metrics::Impl {
     if (const engine::EngineSet* engine = source_.engine(); engine != nullptr) {
       AppendQueueGauges(*engine, options_, &families);
     }
+    GaugeFamily problems({"muster_standing_problems", "Problems that /readyz lists", {}});
+    problems.Set({}, static_cast<double>(source_.problems()));
+    families.push_back(std::move(problems).Take());
     const std::string role = RoleName(source_.role());
     for (prometheus::MetricFamily& family : families) {
       for (prometheus::ClientMetric& metric : family.metric) metric.label.push_back({std::string(kRoleLabel), role});

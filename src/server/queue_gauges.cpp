@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,6 +52,8 @@ std::string CauseName(engine::ReasonCode code) {
 // The reason of Admitted=False of a workload without quota.
 constexpr const char* kNoReservation = "NoReservation";
 
+using ByReason = std::map<engine::ReasonCode, int64_t>;
+
 struct ClusterQueueGauges {
   GaugeFamily pending{{"kueue_pending_workloads",
                        "Workloads that wait; active: to be looked at, inadmissible: known not to fit for now",
@@ -87,9 +90,6 @@ void ClusterQueueGauges::Add(const engine::ClusterQueueView& view, bool resource
   const int64_t waiting = view.pending_active + view.pending_inadmissible;
   pending.Set({view.name, "active"}, static_cast<double>(view.active ? view.pending_active : 0));
   pending.Set({view.name, "inadmissible"}, static_cast<double>(view.active ? view.pending_inadmissible : waiting));
-  for (const auto& [code, count] : view.waiting_by_reason) {
-    if (count > 0) unadmitted.Set({view.name, kNoReservation, CauseName(code)}, static_cast<double>(count));
-  }
   reserving.Set({view.name}, static_cast<double>(view.reserving));
   admitted.Set({view.name}, static_cast<double>(view.admitted));
   const auto& reasons = view.inactive_reasons;
@@ -137,17 +137,16 @@ struct LocalQueueGauges {
                      "Quota held by admitted Workloads",
                      {"name", "namespace", "flavor", "resource"}}};
 
-  void Add(const engine::LocalQueueView& view);
+  void Add(const engine::LocalQueueView& view, const ByReason& by_reason);
   void Append(std::vector<prometheus::MetricFamily>* families) &&;
 };
 
-void LocalQueueGauges::Add(const engine::LocalQueueView& view) {
+void LocalQueueGauges::Add(const engine::LocalQueueView& view, const ByReason& by_reason) {
   const int64_t waiting = view.pending_active + view.pending_inadmissible;
   pending.Set({view.name, view.ns, "active"}, static_cast<double>(view.active ? view.pending_active : 0));
   pending.Set({view.name, view.ns, "inadmissible"},
               static_cast<double>(view.active ? view.pending_inadmissible : waiting));
-  for (const auto& [code, count] : view.waiting_by_reason) {
-    if (count <= 0) continue;
+  for (const auto& [code, count] : by_reason) {
     unadmitted.Set({view.name, view.ns, view.cluster_queue, kNoReservation, CauseName(code)},
                    static_cast<double>(count));
   }
@@ -174,20 +173,27 @@ void LocalQueueGauges::Append(std::vector<prometheus::MetricFamily>* families) &
 void AppendQueueGauges(const engine::EngineSet& engine, const MetricsOptions& options,
                        std::vector<prometheus::MetricFamily>* families) {
   ClusterQueueGauges cluster_queues;
+  LocalQueueGauges local_queues;
+  std::map<std::string, ByReason> waiting;  // by ClusterQueue
+  for (const auto& [ns, name] : engine.LocalQueueNames()) {
+    const engine::LocalQueueView view = engine.ViewLocalQueue(ns, name);
+    const ByReason by_reason = engine.WaitingByReason(ns, name);
+    for (const auto& [code, count] : by_reason) waiting[view.cluster_queue][code] += count;
+    if (options.local_queues) local_queues.Add(view, by_reason);
+  }
   std::set<std::string> cohorts;
   for (const std::string& name : engine.ClusterQueueNames()) {
     const engine::ClusterQueueView view = engine.ViewClusterQueue(name);
     cluster_queues.Add(view, options.cluster_queue_resources);
+    for (const auto& [code, count] : waiting[name]) {
+      cluster_queues.unadmitted.Set({name, kNoReservation, CauseName(code)}, static_cast<double>(count));
+    }
     if (!view.cohort.empty()) cohorts.insert(view.cohort);
   }
   for (const std::string& cohort : cohorts) cluster_queues.cohort_info.Set({cohort, "", cohort}, 1);
   std::move(cluster_queues).Append(families);
+  std::move(local_queues).Append(families);
 
-  if (options.local_queues) {
-    LocalQueueGauges local_queues;
-    for (const auto& [ns, name] : engine.LocalQueueNames()) local_queues.Add(engine.ViewLocalQueue(ns, name));
-    std::move(local_queues).Append(families);
-  }
   GaugeFamily unwritten(
       {"muster_unwritten_claims", "Admissions decided that the API server has not confirmed yet", {}});
   unwritten.Set({}, static_cast<double>(engine.unwritten_claims()));

@@ -27,6 +27,16 @@ TEST_CASE("a failed check says which and why without being asked") {
   CHECK(reply.body == "[+]ping ok\n[-]caches failed: not synced: jobs\nreadyz check failed\n");
 }
 
+TEST_CASE("a warning is seen without being asked for, and fails nothing") {
+  std::vector<Check> checks = kGood;
+  checks.push_back({"problems", true, "policy muster-jobs is missing", true});
+  const HttpReply reply = RenderChecks("readyz", checks, Query({}));
+  CHECK(reply.status == 200);
+  CHECK(reply.body ==
+        "[+]ping ok\n[+]caches ok: 7 kinds\n[!]problems warning: policy muster-jobs is missing\nreadyz check passed\n");
+  CHECK(RenderChecks("readyz", checks, Query({{"exclude", "problems"}})).body == "ok");
+}
+
 TEST_CASE("an excluded check does not count, and one that is not there is reported") {
   const HttpReply reply = RenderChecks("readyz", kBad, Query({{"verbose", ""}, {"exclude", "caches"}}));
   CHECK(reply.status == 200);

@@ -168,8 +168,6 @@ struct ClusterQueueView {
   std::vector<std::string> inactive_details;
   int64_t pending_active = 0;        // waiting and to be looked at
   int64_t pending_inadmissible = 0;  // parked
-  // The same workloads by the reason they wait for; those that were not looked at yet are kPendingEvaluation.
-  std::map<ReasonCode, int64_t> waiting_by_reason;
   int64_t reserving = 0;
   int64_t admitted = 0;
   std::vector<FlavorUsage> usage;  // in the order of the spec: groups, flavors, resources
@@ -184,7 +182,6 @@ struct LocalQueueView {
   bool cluster_queue_exists = false;
   int64_t pending_active = 0;
   int64_t pending_inadmissible = 0;
-  std::map<ReasonCode, int64_t> waiting_by_reason;  // as in ClusterQueueView
   int64_t reserving = 0;
   int64_t admitted = 0;
   std::vector<FlavorUsage> usage;  // nominal and limits are not set
@@ -242,6 +239,9 @@ class EngineSet {
   std::vector<std::string> ClusterQueueNames() const;                                   // sorted
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;             // sorted
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
+  // The waiting workloads of a LocalQueue by why they wait; those that were not looked at yet are
+  // kPendingEvaluation. Walks all of them. REQUIRES: it was applied
+  std::map<ReasonCode, int64_t> WaitingByReason(const std::string& ns, const std::string& name) const;
   // Since the last call.
   ChangedQueues TakeChangedQueues();
   int64_t unwritten_claims() const;

@@ -23,9 +23,12 @@ struct Check {
   std::string name;
   bool ok = true;
   std::string detail;  // why not; or what to add to an "ok"
+  // Passed, but its detail is to be seen even where nobody asks for it.
+  bool warning = false;
 };
 
-// Threading: pure. RETURNS: 200, or 500 where a check that is not excluded fails.
+// Threading: pure. RETURNS: 200, or 500 where a check that is not excluded fails. The body lists all checks
+// where one fails or warns.
 HttpReply RenderChecks(std::string_view endpoint, std::vector<Check> checks, const HttpRequest& request);
 
 // Threading: safe for concurrent use.

@@ -44,6 +44,7 @@ struct BuildInfo {
 struct MetricsSource {
   std::function<const engine::EngineSet*()> engine;  // null: not known yet
   std::function<ReplicaRole()> role;
+  std::function<int64_t()> problems;  // how many are standing; /readyz has them in words
 };
 
 class Metrics final : public engine::Telemetry, public prometheus::Collectable {

@@ -1,0 +1,316 @@
+// Names, labels and buckets are Kueue's (kueue_semantics 8.1); the values are counted by hand from the small
+// cluster that each case sets up.
+
+#include "muster/server/metrics.h"
+
+#include <absl/strings/str_split.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "cluster.h"
+#include "muster/engine/engine.h"
+
+namespace muster::server {
+namespace {
+
+using engine::CpuQueue;
+using engine::Gang;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// The lines of the text format whose metric begins with `prefix`, without comments.
+std::string Lines(const Metrics& metrics, const std::string& prefix) {
+  std::string out;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(RenderMetrics(metrics.Collect()), '\n'))) {
+    if (line.starts_with(prefix)) out += line + "\n";
+  }
+  return out;
+}
+
+struct World {
+  explicit World(MetricsOptions options = {})
+      : metrics(options, {"v1", "abc", "today", "gcc", "linux/amd64"},
+                {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; }}) {}
+  const engine::EngineSet* engine() const { return known ? &cluster.engine : nullptr; }
+
+  engine::Cluster cluster;
+  ReplicaRole role = ReplicaRole::kLeader;
+  bool known = true;
+  Metrics metrics;
+};
+
+engine::QueueRef Ref(const std::string& queue, const std::string& priority_class = "") {
+  return {queue, "ns", queue, priority_class};
+}
+
+TEST_CASE("queue gauges show the engine as it is at the scrape") {
+  World world({.cluster_queue_resources = true, .local_queues = true});
+  // 4 and 2 cpus; `a` may borrow 1.5 of the 2, and does borrow 1.
+  world.cluster.AddQueue(CpuQueue("a", "team", 4000, 1500));
+  world.cluster.AddQueue(CpuQueue("b", "team", 2000, std::nullopt, 1800));
+  engine::ClusterQueue broken = CpuQueue("c", "", 1000);
+  broken.resource_groups[0].flavors[0].flavor = "missing";
+  world.cluster.AddQueue(broken);
+  world.cluster.Submit(Gang("runs", "a", 5000));
+  world.cluster.Submit(Gang("waits", "a", 1000, 2));
+  world.cluster.Submit(Gang("too-big", "b", 9000));  // more than the 6 cpus there are
+  CHECK(world.cluster.Run() == std::vector<std::string>{"runs"});
+
+  CHECK(Lines(world.metrics, "kueue_pending_workloads") ==
+        "kueue_pending_workloads{cluster_queue=\"a\",status=\"active\",replica_role=\"leader\"} 0\n"
+        "kueue_pending_workloads{cluster_queue=\"a\",status=\"inadmissible\",replica_role=\"leader\"} 1\n"
+        "kueue_pending_workloads{cluster_queue=\"b\",status=\"active\",replica_role=\"leader\"} 0\n"
+        "kueue_pending_workloads{cluster_queue=\"b\",status=\"inadmissible\",replica_role=\"leader\"} 1\n"
+        "kueue_pending_workloads{cluster_queue=\"c\",status=\"active\",replica_role=\"leader\"} 0\n"
+        "kueue_pending_workloads{cluster_queue=\"c\",status=\"inadmissible\",replica_role=\"leader\"} 0\n");
+  CHECK(Lines(world.metrics, "kueue_unadmitted_workloads") ==
+        "kueue_unadmitted_workloads{cluster_queue=\"a\",reason=\"NoReservation\",underlying_cause=\"WaitingForQuota\","
+        "replica_role=\"leader\"} 1\n"
+        "kueue_unadmitted_workloads{cluster_queue=\"b\",reason=\"NoReservation\",underlying_cause=\"ExceedsMaxQuota\","
+        "replica_role=\"leader\"} 1\n");
+  CHECK(Lines(world.metrics, "kueue_reserving_active_workloads") ==
+        "kueue_reserving_active_workloads{cluster_queue=\"a\",replica_role=\"leader\"} 1\n"
+        "kueue_reserving_active_workloads{cluster_queue=\"b\",replica_role=\"leader\"} 0\n"
+        "kueue_reserving_active_workloads{cluster_queue=\"c\",replica_role=\"leader\"} 0\n");
+  CHECK(Lines(world.metrics, "kueue_admitted_active_workloads{cluster_queue=\"a\"") ==
+        "kueue_admitted_active_workloads{cluster_queue=\"a\",replica_role=\"leader\"} 1\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_status{cluster_queue=\"c\"") ==
+        "kueue_cluster_queue_status{cluster_queue=\"c\",status=\"pending\",replica_role=\"leader\"} 1\n"
+        "kueue_cluster_queue_status{cluster_queue=\"c\",status=\"active\",replica_role=\"leader\"} 0\n"
+        "kueue_cluster_queue_status{cluster_queue=\"c\",status=\"terminating\",replica_role=\"leader\"} 0\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_status{cluster_queue=\"a\",status=\"active\"") ==
+        "kueue_cluster_queue_status{cluster_queue=\"a\",status=\"active\",replica_role=\"leader\"} 1\n");
+  CHECK(
+      Lines(world.metrics, "kueue_cluster_queue_info") ==
+      "kueue_cluster_queue_info{cluster_queue=\"a\",parent_cohort=\"team\",root_cohort=\"team\",replica_role="
+      "\"leader\"} 1\n"
+      "kueue_cluster_queue_info{cluster_queue=\"b\",parent_cohort=\"team\",root_cohort=\"team\",replica_role="
+      "\"leader\"} 1\n"
+      "kueue_cluster_queue_info{cluster_queue=\"c\",parent_cohort=\"\",root_cohort=\"\",replica_role=\"leader\"} 1\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_info") ==
+        "kueue_cohort_info{cohort=\"team\",parent_cohort=\"\",root_cohort=\"team\",replica_role=\"leader\"} 1\n");
+  const std::string a = "{cohort=\"team\",cluster_queue=\"a\",flavor=\"f\",resource=\"cpu\",replica_role=\"leader\"} ";
+  const std::string b = "{cohort=\"team\",cluster_queue=\"b\",flavor=\"f\",resource=\"cpu\",replica_role=\"leader\"} ";
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_resource_reservation{cohort=\"team\"") ==
+        "kueue_cluster_queue_resource_reservation" + a + "5\nkueue_cluster_queue_resource_reservation" + b + "0\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_resource_usage{cohort=\"team\",cluster_queue=\"a\"") ==
+        "kueue_cluster_queue_resource_usage" + a + "5\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_nominal_quota{cohort=\"team\"") ==
+        "kueue_cluster_queue_nominal_quota" + a + "4\nkueue_cluster_queue_nominal_quota" + b + "2\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_borrowing_limit{cohort=\"team\"") ==
+        "kueue_cluster_queue_borrowing_limit" + a + "1.5\nkueue_cluster_queue_borrowing_limit" + b + "+Inf\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_lending_limit{cohort=\"team\",cluster_queue=\"a\"") ==
+        "kueue_cluster_queue_lending_limit" + a + "+Inf\n");
+}
+
+TEST_CASE("local queues have series of their own") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.cluster.Submit(Gang("runs", "a", 2500));
+  world.cluster.Submit(Gang("waits", "a", 2000, 2));
+  world.cluster.Run();
+  const std::string q = "{name=\"a\",namespace=\"ns\",";
+  CHECK(Lines(world.metrics, "kueue_local_queue") ==
+        "kueue_local_queue_pending_workloads" + q + "status=\"active\",replica_role=\"leader\"} 0\n" +
+            "kueue_local_queue_pending_workloads" + q + "status=\"inadmissible\",replica_role=\"leader\"} 1\n" +
+            "kueue_local_queue_unadmitted_workloads" + q +
+            "cluster_queue=\"a\",reason=\"NoReservation\",underlying_cause=\"WaitingForQuota\",replica_role=\"leader\"}"
+            " 1\n" +
+            "kueue_local_queue_reserving_active_workloads" + q + "replica_role=\"leader\"} 1\n" +
+            "kueue_local_queue_admitted_active_workloads" + q + "replica_role=\"leader\"} 1\n" +
+            "kueue_local_queue_status" + q + "active=\"True\",replica_role=\"leader\"} 1\n" +
+            "kueue_local_queue_status" + q + "active=\"False\",replica_role=\"leader\"} 0\n" +
+            "kueue_local_queue_status" + q + "active=\"Unknown\",replica_role=\"leader\"} 0\n" +
+            "kueue_local_queue_resource_reservation" + q +
+            "flavor=\"f\",resource=\"cpu\",replica_role=\"leader\"} 2.5\n" + "kueue_local_queue_resource_usage" + q +
+            "flavor=\"f\",resource=\"cpu\",replica_role=\"leader\"} 2.5\n");
+}
+
+TEST_CASE("series that are not asked for are not there") {
+  World world({.cluster_queue_resources = false, .local_queues = false});
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.metrics.QuotaReserved(Ref("a"), seconds(1));
+  const std::string text = RenderMetrics(world.metrics.Collect());
+  CHECK(text.find("local_queue") == std::string::npos);
+  CHECK(text.find("nominal_quota") == std::string::npos);
+  CHECK(text.find("kueue_quota_reserved_workloads_total{") != std::string::npos);
+}
+
+TEST_CASE("what Telemetry reports is counted under Kueue's names") {
+  World world;
+  world.role = ReplicaRole::kStandalone;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  Metrics& m = world.metrics;
+  m.AdmissionAttempt(true, milliseconds(3));
+  m.AdmissionAttempt(false, milliseconds(30));
+  m.AdmissionAttempt(false, milliseconds(30));
+  m.QuotaReserved(Ref("a", "high"), seconds(7));
+  m.Admitted(Ref("a", "high"), seconds(7), Duration::zero());
+  m.Evicted(Ref("a", "high"), "Preempted", "", true);
+  m.Evicted(Ref("a", "high"), "Preempted", "", false);
+  m.EvictionDone(Ref("a"), "Preempted", seconds(4));
+  m.Finished(Ref("a"), seconds(60));
+  m.WorkloadCreated("Job.batch", milliseconds(15));
+  m.Write("jobs", "patch", 200, milliseconds(9));
+  m.Write("jobs", "patch", 200, milliseconds(9));
+  m.Write("workloads/status", "patch", 0, seconds(4));
+  m.EventDropped();
+
+  const std::string role = "replica_role=\"standalone\"} ";
+  CHECK(Lines(m, "kueue_admission_attempts_total") == "kueue_admission_attempts_total{result=\"inadmissible\"," + role +
+                                                          "2\n" + "kueue_admission_attempts_total{result=\"success\"," +
+                                                          role + "1\n");
+  for (const std::string name : {"quota_reserved_workloads_total", "admitted_workloads_total"}) {
+    CHECK(Lines(m, "kueue_" + name) ==
+          "kueue_" + name + "{cluster_queue=\"a\",priority_class=\"high\"," + role + "1\n");
+    CHECK(Lines(m, "kueue_local_queue_" + name) ==
+          "kueue_local_queue_" + name + "{name=\"a\",namespace=\"ns\",priority_class=\"high\"," + role + "1\n");
+  }
+  const std::string evicted = "reason=\"Preempted\",underlying_cause=\"\",priority_class=\"high\"," + role;
+  CHECK(Lines(m, "kueue_evicted_workloads_total") ==
+        "kueue_evicted_workloads_total{cluster_queue=\"a\"," + evicted + "2\n");
+  CHECK(Lines(m, "kueue_evicted_workloads_once_total") ==
+        "kueue_evicted_workloads_once_total{cluster_queue=\"a\"," + evicted + "1\n");
+  CHECK(Lines(m, "kueue_workload_eviction_latency_seconds_sum") ==
+        "kueue_workload_eviction_latency_seconds_sum{cluster_queue=\"a\",reason=\"Preempted\"," + role + "4\n");
+  CHECK(Lines(m, "kueue_finished_workloads_total") ==
+        "kueue_finished_workloads_total{cluster_queue=\"a\",priority_class=\"\"," + role + "1\n");
+  CHECK(Lines(m, "kueue_execution_time_seconds_sum") ==
+        "kueue_execution_time_seconds_sum{cluster_queue=\"a\",priority_class=\"\"," + role + "60\n");
+  CHECK(Lines(m, "kueue_workload_creation_latency_seconds_count") ==
+        "kueue_workload_creation_latency_seconds_count{job_kind=\"Job.batch\"," + role + "1\n");
+  CHECK(Lines(m, "muster_api_writes_total") ==
+        "muster_api_writes_total{resource=\"jobs\",verb=\"patch\",code=\"200\"," + role + "2\n" +
+            "muster_api_writes_total{resource=\"workloads/status\",verb=\"patch\",code=\"0\"," + role + "1\n");
+  CHECK(Lines(m, "muster_events_dropped_total") == "muster_events_dropped_total{" + role + "1\n");
+  CHECK(Lines(m, "muster_standing_problems") == "muster_standing_problems{" + role + "2\n");
+  CHECK(Lines(m, "muster_unwritten_claims") == "muster_unwritten_claims{" + role + "0\n");
+}
+
+TEST_CASE("histograms have Kueue's buckets, upper bounds included") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  const engine::QueueRef queue{"a", "", "", ""};  // of no LocalQueue
+  for (const Duration wait : {Duration(seconds(1)), Duration(milliseconds(1001)), Duration(seconds(5)),
+                              Duration(seconds(20480)), Duration(seconds(99999)), Duration(-seconds(3))}) {
+    world.metrics.QuotaReserved(queue, wait);
+    world.metrics.Admitted(queue, wait, wait);
+  }
+  std::string buckets;
+  const std::string labels = "{cluster_queue=\"a\",priority_class=\"\",replica_role=\"leader\",le=\"";
+  // 14 bounds: 1, then 2.5 doubled twelve times.
+  const std::pair<const char*, int> kExpected[] = {{"1", 2},    {"2.5", 3},  {"5", 4},    {"10", 4},    {"20", 4},
+                                                   {"40", 4},   {"80", 4},   {"160", 4},  {"320", 4},   {"640", 4},
+                                                   {"1280", 4}, {"2560", 4}, {"5120", 4}, {"10240", 4}, {"+Inf", 6}};
+  for (const auto& [bound, count] : kExpected) {
+    buckets += "kueue_quota_reserved_wait_time_seconds_bucket" + labels + bound + "\"} " + std::to_string(count) + "\n";
+  }
+  CHECK(Lines(world.metrics, "kueue_quota_reserved_wait_time_seconds_bucket") == buckets);
+  // 1 + 1.001 + 5 + 20480 + 99999; what is negative counts as 0.
+  CHECK(Lines(world.metrics, "kueue_quota_reserved_wait_time_seconds_sum") ==
+        "kueue_quota_reserved_wait_time_seconds_sum{cluster_queue=\"a\",priority_class=\"\",replica_role=\"leader\"} "
+        "120486.001\n");
+  // 16 bounds.
+  CHECK(Lines(world.metrics, "kueue_admission_wait_time_seconds_bucket" + labels + "20480") ==
+        "kueue_admission_wait_time_seconds_bucket" + labels + "20480\"} 5\n");
+  CHECK(Lines(world.metrics, "kueue_admission_wait_time_seconds_bucket" + labels + "40960") ==
+        "kueue_admission_wait_time_seconds_bucket" + labels + "40960\"} 5\n");
+}
+
+TEST_CASE("the series of a queue go away with it, and nothing else does") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.cluster.AddQueue(CpuQueue("b", "", 4000));
+  for (const std::string queue : {"a", "b"}) {
+    world.metrics.QuotaReserved(Ref(queue), seconds(1));
+    world.metrics.Admitted(Ref(queue), seconds(1), seconds(0));
+    world.metrics.Evicted(Ref(queue), "Preempted", "", true);
+    world.metrics.EvictionDone(Ref(queue), "Preempted", seconds(1));
+    world.metrics.Finished(Ref(queue), seconds(1));
+  }
+  world.metrics.AdmissionAttempt(true, seconds(1));
+  const auto names = [](const std::string& text, const std::string& queue) {
+    std::set<std::string> out;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+      if (line.find("\"" + queue + "\"") != std::string::npos) out.insert(line.substr(0, line.find('{')));
+    }
+    return out;
+  };
+  const std::string before = RenderMetrics(world.metrics.Collect());
+  CHECK(names(before, "a") == names(before, "b"));
+
+  world.cluster.Apply(engine::LocalQueueDeleted{"ns", "a"});
+  world.cluster.Apply(engine::ClusterQueueDeleted{"a"});
+  world.metrics.Sweep();
+  const std::string after = RenderMetrics(world.metrics.Collect());
+  CHECK(names(after, "a").empty());
+  CHECK(names(after, "b") == names(before, "b"));
+  CHECK(Lines(world.metrics, "kueue_admission_attempts_total") ==
+        "kueue_admission_attempts_total{result=\"success\",replica_role=\"leader\"} 1\n");
+}
+
+TEST_CASE("before the engine knows anything, what is counted stays") {
+  World world;
+  world.known = false;
+  world.role = ReplicaRole::kFollower;
+  world.metrics.QuotaReserved(Ref("a"), seconds(1));
+  CHECK(Lines(world.metrics, "kueue_quota_reserved_workloads_total") ==
+        "kueue_quota_reserved_workloads_total{cluster_queue=\"a\",priority_class=\"\",replica_role=\"follower\"} 1\n");
+  CHECK(Lines(world.metrics, "kueue_pending_workloads") == "");
+}
+
+TEST_CASE("build_info has no role, and every family has a help text and a type") {
+  World world;
+  CHECK(Lines(world.metrics, "kueue_build_info") ==
+        "kueue_build_info{git_version=\"v1\",git_commit=\"abc\",build_date=\"today\",go_version=\"\",compiler=\"gcc\","
+        "platform=\"linux/amd64\"} 1\n");
+  world.cluster.AddQueue(CpuQueue("a\"\\\n", "", 4000));
+  const std::string text = RenderMetrics(world.metrics.Collect());
+  CHECK(text.find("{cluster_queue=\"a\\\"\\\\\\n\",") != std::string::npos);
+  for (const auto& family : world.metrics.Collect()) {
+    CAPTURE(family.name);
+    CHECK(!family.help.empty());
+    CHECK(family.help.find_first_of("\n\\") == std::string::npos);  // the serializer does not escape it
+    CHECK((family.name.starts_with("kueue_") || family.name.starts_with("muster_")));
+  }
+}
+
+TEST_CASE("docs/metrics.md names every metric there can be") {
+  World world({.cluster_queue_resources = true, .local_queues = true});
+  world.cluster.AddQueue(CpuQueue("a", "team", 4000));
+  world.cluster.Submit(Gang("waits", "a", 9000));
+  world.cluster.Run();
+  Metrics& m = world.metrics;
+  m.AdmissionAttempt(true, seconds(1));
+  m.QuotaReserved(Ref("a"), seconds(1));
+  m.Admitted(Ref("a"), seconds(1), seconds(1));
+  m.Evicted(Ref("a"), "Preempted", "", true);
+  m.EvictionDone(Ref("a"), "Preempted", seconds(1));
+  m.Finished(Ref("a"), seconds(1));
+  m.WorkloadCreated("Job.batch", seconds(1));
+  m.Write("jobs", "patch", 200, seconds(1));
+  m.EventDropped();
+  std::ifstream in(std::string(MUSTER_SOURCE_DIR) + "/docs/metrics.md");
+  const std::string page{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  size_t named = 0;
+  for (const auto& family : m.Collect()) {
+    CAPTURE(family.name);
+    CHECK(page.find("`" + family.name + "`") != std::string::npos);
+    ++named;
+  }
+  // And it names no other: each stands there in full once.
+  std::set<std::string> on_page;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(page, '`'))) {
+    const bool name = part.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
+    if (name && (part.starts_with("kueue_") || (part.starts_with("muster_") && part != "muster_")))
+      on_page.insert(part);
+  }
+  CHECK(on_page.size() == named);
+}
+
+}  // namespace
+}  // namespace muster::server
