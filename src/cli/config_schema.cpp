@@ -1,0 +1,182 @@
+#include "config_schema.h"
+
+#include <unordered_map>
+
+namespace muster::cli {
+namespace {
+
+using enum FieldType;
+using enum FieldSupport;
+
+constexpr std::string_view kNoWebhook = "Muster has no webhook";
+constexpr std::string_view kOneLoop = "one thread serves all kinds";
+
+// Shape of metav1.LabelSelector below `path`; its fields share the path's support.
+#define MUSTER_SELECTOR(path, support)                                                                       \
+  {path, kObject, support}, {path ".matchLabels", kMap, support}, {path ".matchLabels{}", kString, support}, \
+      {path ".matchExpressions", kList, support}, {path ".matchExpressions[]", kObject, support},            \
+      {path ".matchExpressions[].key", kString, support},                                                    \
+      {path ".matchExpressions[].operator", kString, support, "", "In|NotIn|Exists|DoesNotExist"},           \
+      {path ".matchExpressions[].values", kList, support}, {                                                 \
+    path ".matchExpressions[].values[]", kString, support                                                    \
+  }
+
+constexpr Field kFields[] = {
+    {"", kObject},
+    {"apiVersion", kString},
+    {"kind", kString},
+    {"namespace", kString},
+
+    {"manageJobsWithoutQueueName", kBool},
+    MUSTER_SELECTOR("managedJobsNamespaceSelector", kUsed),
+
+    {"health", kObject},
+    {"health.healthProbeBindAddress", kString},
+    {"health.readinessEndpointName", kString},
+    {"health.livenessEndpointName", kString},
+
+    {"metrics", kObject},
+    {"metrics.bindAddress", kString},
+    {"metrics.enableClusterQueueResources", kBool},
+    {"metrics.localQueueMetrics", kObject},
+    {"metrics.localQueueMetrics.enable", kBool},
+    MUSTER_SELECTOR("metrics.localQueueMetrics.localQueueSelector", kUnsupported),
+    {"metrics.customLabels", kList, kUnsupported},
+    {"metrics.customLabels[]", kObject, kUnsupported},
+    {"metrics.customLabels[].name", kString, kUnsupported},
+    {"metrics.customLabels[].sourceLabelKey", kString, kUnsupported},
+    {"metrics.customLabels[].sourceAnnotationKey", kString, kUnsupported},
+    {"metrics.customLabels[].sourceKind", kString, kUnsupported, "", "Cohort|LocalQueue|ClusterQueue|Workload"},
+    {"metrics.customLabels[].trackedValues", kList, kUnsupported},
+    {"metrics.customLabels[].trackedValues[]", kString, kUnsupported},
+
+    {"leaderElection", kObject},
+    {"leaderElection.leaderElect", kBool},
+    {"leaderElection.leaseDuration", kDuration},
+    {"leaderElection.renewDeadline", kDuration},
+    {"leaderElection.retryPeriod", kDuration},
+    {"leaderElection.resourceLock", kString, kUsed, "", "leases"},
+    {"leaderElection.resourceName", kString},
+    {"leaderElection.resourceNamespace", kString},
+
+    {"clientConnection", kObject},
+    {"clientConnection.qps", kNumber},
+    {"clientConnection.burst", kInt},
+
+    {"integrations", kObject},
+    {"integrations.frameworks", kList},
+    {"integrations.frameworks[]", kString},
+    {"integrations.externalFrameworks", kList, kUnsupported},
+    {"integrations.externalFrameworks[]", kString, kUnsupported},
+    {"integrations.labelKeysToCopy", kList},
+    {"integrations.labelKeysToCopy[]", kString},
+
+    {"controller", kObject},
+    {"controller.groupKindConcurrency", kMap, kNoEffect, kOneLoop},
+    {"controller.groupKindConcurrency{}", kInt, kNoEffect, kOneLoop},
+    {"controller.cacheSyncTimeout", kInt, kNoEffect, "Muster waits for its caches, and is not ready until then"},
+
+    {"webhook", kObject, kNoEffect, kNoWebhook},
+    {"webhook.port", kInt, kNoEffect, kNoWebhook},
+    {"webhook.host", kString, kNoEffect, kNoWebhook},
+    {"webhook.certDir", kString, kNoEffect, kNoWebhook},
+    {"internalCertManagement", kObject, kNoEffect, kNoWebhook},
+    {"internalCertManagement.enable", kBool, kNoEffect, kNoWebhook},
+    {"internalCertManagement.webhookServiceName", kString, kNoEffect, kNoWebhook},
+    {"internalCertManagement.webhookSecretName", kString, kNoEffect, kNoWebhook},
+
+    {"pprofBindAddress", kString, kUnsupported, "0"},
+    {"tls", kObject},
+    {"tls.minVersion", kString, kUnsupported},
+    {"tls.cipherSuites", kList, kUnsupported},
+    {"tls.cipherSuites[]", kString, kUnsupported},
+    {"tls.curvePreferences", kList, kUnsupported},
+    {"tls.curvePreferences[]", kInt, kUnsupported},
+    {"visibilityServer", kObject},
+    {"visibilityServer.bindAddress", kString, kUnsupported},
+    {"visibilityServer.bindPort", kInt, kUnsupported},
+
+    // Its presence turns it on, and so does its absence in Kueue.
+    {"waitForPodsReady", kObject, kUnsupported},
+    {"waitForPodsReady.timeout", kDuration, kUnsupported},
+    {"waitForPodsReady.blockAdmission", kBool, kUnsupported},
+    {"waitForPodsReady.recoveryTimeout", kDuration, kUnsupported},
+    {"waitForPodsReady.requeuingStrategy", kObject, kUnsupported},
+    {"waitForPodsReady.requeuingStrategy.timestamp", kString, kUnsupported, "", "Creation|Eviction"},
+    {"waitForPodsReady.requeuingStrategy.backoffLimitCount", kInt, kUnsupported},
+    {"waitForPodsReady.requeuingStrategy.backoffBaseSeconds", kInt, kUnsupported},
+    {"waitForPodsReady.requeuingStrategy.backoffMaxSeconds", kInt, kUnsupported},
+
+    {"fairSharing", kObject, kUnsupported},
+    {"fairSharing.preemptionStrategies", kList, kUnsupported},
+    {"fairSharing.preemptionStrategies[]", kString, kUnsupported, "",
+     "LessThanOrEqualToFinalShare|LessThanInitialShare"},
+    {"admissionFairSharing", kObject, kUnsupported},
+    {"admissionFairSharing.usageHalfLifeTime", kDuration, kUnsupported},
+    {"admissionFairSharing.usageSamplingInterval", kDuration, kUnsupported},
+    {"admissionFairSharing.resourceWeights", kMap, kUnsupported},
+    {"admissionFairSharing.resourceWeights{}", kNumber, kUnsupported},
+
+    {"resources", kObject},
+    {"resources.quotaCheckStrategy", kString, kUnsupported, "BlockUndeclared", "BlockUndeclared|IgnoreUndeclared"},
+    {"resources.excludeResourcePrefixes", kList, kUnsupported},
+    {"resources.excludeResourcePrefixes[]", kString, kUnsupported},
+    {"resources.transformations", kList, kUnsupported},
+    {"resources.transformations[]", kObject, kUnsupported},
+    {"resources.transformations[].input", kString, kUnsupported},
+    {"resources.transformations[].strategy", kString, kUnsupported, "", "Retain|Replace"},
+    {"resources.transformations[].multiplyBy", kString, kUnsupported},
+    {"resources.transformations[].outputs", kMap, kUnsupported},
+    {"resources.transformations[].outputs{}", kQuantity, kUnsupported},
+    {"resources.deviceClassMappings", kList, kUnsupported},
+    {"resources.deviceClassMappings[]", kObject, kUnsupported},
+    {"resources.deviceClassMappings[].name", kString, kUnsupported},
+    {"resources.deviceClassMappings[].deviceClassNames", kList, kUnsupported},
+    {"resources.deviceClassMappings[].deviceClassNames[]", kString, kUnsupported},
+    {"resources.deviceClassMappings[].sources", kList, kUnsupported},
+    {"resources.deviceClassMappings[].sources[]", kAny, kUnsupported},
+
+    {"multiKueue", kObject},
+    {"multiKueue.gcInterval", kDuration, kUnsupported},
+    {"multiKueue.origin", kString, kUnsupported},
+    {"multiKueue.workerLostTimeout", kDuration, kUnsupported},
+    {"multiKueue.dispatcherName", kString, kUnsupported},
+    {"multiKueue.externalFrameworks", kList, kUnsupported},
+    {"multiKueue.externalFrameworks[]", kObject, kUnsupported},
+    {"multiKueue.externalFrameworks[].name", kString, kUnsupported},
+    {"multiKueue.clusterProfile", kAny, kUnsupported},
+    {"multiKueue.incrementalDispatcherConfig", kObject, kUnsupported},
+    {"multiKueue.incrementalDispatcherConfig.stepSize", kInt, kUnsupported},
+
+    {"objectRetentionPolicies", kObject},
+    {"objectRetentionPolicies.workloads", kObject},
+    {"objectRetentionPolicies.workloads.afterFinished", kDuration, kUnsupported},
+    {"objectRetentionPolicies.workloads.afterDeactivatedByKueue", kDuration, kUnsupported},
+
+    {"featureGates", kMap},
+    {"featureGates{}", kBool},
+
+    {"muster", kObject},
+    {"muster.allowedStarters", kList},
+    {"muster.allowedStarters[]", kString},
+    {"muster.plainHTTPMetrics", kBool},
+    {"muster.waitForTerminatingPods", kBool},
+};
+
+#undef MUSTER_SELECTOR
+
+}  // namespace
+
+std::span<const Field> ConfigFields() { return kFields; }
+
+const Field* FindConfigField(std::string_view path) {
+  static const auto& by_path = *[] {
+    auto* map = new std::unordered_map<std::string_view, const Field*>();
+    for (const Field& field : ConfigFields()) map->emplace(field.path, &field);
+    return map;
+  }();
+  const auto it = by_path.find(path);
+  return it == by_path.end() ? nullptr : it->second;
+}
+
+}  // namespace muster::cli

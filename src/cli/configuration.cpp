@@ -1,0 +1,371 @@
+#include "muster/cli/configuration.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config_reader.h"
+#include "config_values.h"
+#include "feature_gates.h"
+#include "yaml_document.h"
+
+namespace muster::cli {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::string_view kApiVersion = "config.kueue.x-k8s.io/v1beta2";
+constexpr std::string_view kNamespaceLabel = "kubernetes.io/metadata.name";
+constexpr std::string_view kJobFramework = "batch/job";
+
+// Kueue's other frameworks.
+const std::set<std::string>& OtherFrameworks() {
+  static const auto& names = *new std::set<std::string>{"deployment",
+                                                        "jobset.x-k8s.io/jobset",
+                                                        "kubeflow.org/jaxjob",
+                                                        "kubeflow.org/mpijob",
+                                                        "kubeflow.org/paddlejob",
+                                                        "kubeflow.org/pytorchjob",
+                                                        "kubeflow.org/tfjob",
+                                                        "kubeflow.org/xgboostjob",
+                                                        "leaderworkerset.x-k8s.io/leaderworkerset",
+                                                        "pod",
+                                                        "ray.io/raycluster",
+                                                        "ray.io/rayjob",
+                                                        "ray.io/rayservice",
+                                                        "sparkoperator.k8s.io/sparkapplication",
+                                                        "statefulset",
+                                                        "trainer.kubeflow.org/trainjob",
+                                                        "workload.codeflare.dev/appwrapper"};
+  return names;
+}
+
+std::string Text(Duration d) {
+  const int64_t ms = duration_cast<milliseconds>(d).count();
+  return ms % 1000 == 0 ? absl::StrCat(ms / 1000, "s") : absl::StrCat(ms, "ms");
+}
+
+// One file being turned into a Configuration, part by part.
+class Builder {
+ public:
+  Builder(ConfigReader* reader, std::string_view ns) : reader_(*reader), config_(DefaultConfiguration(ns)) {}
+
+  Configuration Build() {
+    ReadHeader();
+    ReadLeaderElection();
+    ReadClient();
+    ReadManagedJobs();
+    ReadIntegrations();
+    ReadHealth();
+    ReadMetrics();
+    CheckListeners();
+    ReadFeatureGates();
+    ReadMuster();
+    NoteWhatIsOff();
+    return std::move(config_);
+  }
+
+ private:
+  void ReadHeader();
+  void ReadLeaderElection();
+  void ReadClient();
+  void ReadManagedJobs();
+  void ReadIntegrations();
+  void ReadHealth();
+  void ReadMetrics();
+  void ReadListener(const std::string& path, Listener* listener);
+  void CheckListeners();
+  void ReadFeatureGates();
+  void ReadMuster();
+  void NoteWhatIsOff();
+
+  ConfigReader& reader_;
+  Configuration config_;
+};
+
+void Builder::ReadHeader() {
+  const auto version = reader_.String("apiVersion");
+  if (version && *version != kApiVersion) {
+    reader_.Fail("apiVersion", absl::StrCat("must be ", std::string(kApiVersion)));
+  } else if (!version) {
+    reader_.Fail("apiVersion", absl::StrCat("must be set to ", std::string(kApiVersion)));
+  }
+  const auto kind = reader_.String("kind");
+  if (kind && *kind != "Configuration") {
+    reader_.Fail("kind", "must be Configuration");
+  } else if (!kind) {
+    reader_.Fail("kind", "must be set to Configuration");
+  }
+  if (const auto ns = reader_.String("namespace"); ns && !ns->empty()) {
+    reader_.FailIf("namespace", CheckDnsLabel(*ns));
+    config_ = DefaultConfiguration(*ns);
+  }
+}
+
+void Builder::ReadLeaderElection() {
+  k8s::LeaseOptions& lease = config_.controller.lease;
+  const std::string at = "leaderElection.";
+  config_.controller.leader_elect = reader_.Bool(at + "leaderElect").value_or(true);
+  lease.lease_duration = reader_.Time(at + "leaseDuration").value_or(lease.lease_duration);
+  lease.renew_deadline = reader_.Time(at + "renewDeadline").value_or(lease.renew_deadline);
+  lease.retry_period = reader_.Time(at + "retryPeriod").value_or(lease.retry_period);
+  if (const auto name = reader_.String(at + "resourceName"); name && !name->empty()) {
+    reader_.FailIf(at + "resourceName", CheckDnsSubdomain(*name));
+    lease.name = *name;
+  }
+  if (const auto ns = reader_.String(at + "resourceNamespace"); ns && !ns->empty()) {
+    reader_.FailIf(at + "resourceNamespace", CheckDnsLabel(*ns));
+    lease.ns = *ns;
+  }
+  constexpr Duration kLongest = std::chrono::hours(1);
+  if (lease.lease_duration < seconds(1) || lease.lease_duration > kLongest ||
+      lease.lease_duration % seconds(1) != Duration(0)) {
+    reader_.Fail(at + "leaseDuration", "must be whole seconds, from 1s to 1h");
+    return;
+  }
+  if (lease.retry_period < milliseconds(100)) {
+    reader_.Fail(at + "retryPeriod", "must be 100ms or more");
+    return;
+  }
+  // Each rule in whole tenths, so that the comparison is exact.
+  if (lease.renew_deadline * 10 <= lease.retry_period * 12) {
+    reader_.Fail(at + "renewDeadline",
+                 absl::StrCat("must be more than 1.2 times retryPeriod, which is ", Text(lease.retry_period)));
+    return;
+  }
+  // A write of a former leader must have ended before its successor decides, so it gets what lies between.
+  const Duration gap = lease.lease_duration - lease.renew_deadline;
+  if (gap < seconds(1)) {
+    reader_.Fail(at + "leaseDuration",
+                 absl::StrCat("must exceed renewDeadline, which is ", Text(lease.renew_deadline), ", by 1s or more"));
+    return;
+  }
+  config_.client.write_timeout = std::min<Duration>(gap / 5 * 4, config_.client.call_timeout);
+}
+
+void Builder::ReadClient() {
+  const auto qps = reader_.Number("clientConnection.qps");
+  const auto burst = reader_.Int("clientConnection.burst");
+  config_.client.qps = qps.value_or(config_.client.qps);
+  if (config_.client.qps == 0) {
+    reader_.Fail("clientConnection.qps", "must not be 0; a negative number means no limit");
+  } else if (config_.client.qps > 1e6) {
+    reader_.Fail("clientConnection.qps", "must be at most 1000000; a negative number means no limit");
+  }
+  if (!burst) return;
+  if (*burst > 1'000'000 || *burst < 0) {
+    reader_.Fail("clientConnection.burst", "must be from 0 to 1000000");
+  } else if (*burst == 0 && config_.client.qps > 0) {
+    reader_.Fail("clientConnection.burst", "must be 1 or more where qps sets a limit: no call could ever be made");
+  } else {
+    config_.client.burst = static_cast<int>(*burst);
+  }
+}
+
+void Builder::ReadManagedJobs() {
+  const std::string at = "managedJobsNamespaceSelector";
+  controller::Options& options = config_.controller;
+  options.manage_jobs_without_queue_name =
+      reader_.Bool("manageJobsWithoutQueueName").value_or(options.manage_jobs_without_queue_name);
+  if (auto selector = reader_.Selector(at)) {
+    for (const std::string& ns : {std::string("kube-system"), options.ns}) {
+      if (!reader_.IsSet(at) || !selector->Matches({{std::string(kNamespaceLabel), ns}})) continue;
+      reader_.Fail(at,
+                   absl::StrCat("must not match the namespace ", ns, "; exclude it by ", std::string(kNamespaceLabel)));
+    }
+    options.managed_jobs_namespace_selector = *std::move(selector);
+  }
+}
+
+void Builder::ReadIntegrations() {
+  const std::string at = "integrations.frameworks";
+  std::set<std::string> seen;
+  for (const auto& [path, name] : reader_.Strings(at)) {
+    if (!seen.insert(name).second) {
+      reader_.Fail(path, "listed twice");
+    } else if (OtherFrameworks().contains(name)) {
+      reader_.Fail(path, "not supported yet");
+    } else if (name != kJobFramework) {
+      reader_.Fail(path, "unknown framework");
+    }
+  }
+  // Kueue takes an empty list for an absent one.
+  if (!seen.empty() && !seen.contains(std::string(kJobFramework))) {
+    reader_.Fail(at, "must have batch/job, the only framework there is so far");
+  }
+  for (const auto& [path, key] : reader_.Strings("integrations.labelKeysToCopy")) {
+    reader_.FailIf(path, CheckQualifiedName(key));
+    config_.controller.label_keys_to_copy.push_back(key);
+  }
+}
+
+void Builder::ReadListener(const std::string& path, Listener* listener) {
+  const auto text = reader_.String(path);
+  if (!text || text->empty()) return;  // Kueue fills in the default for an empty text too
+  if (*text == "0") {
+    listener->enabled = false;
+    return;
+  }
+  auto address = server::ParseAddress(*text);
+  if (!address.ok()) {
+    reader_.Fail(path, std::string(address.status().message()) + ", or \"0\" for none");
+    return;
+  }
+  *listener = {true, *std::move(address)};
+}
+
+void Builder::ReadHealth() {
+  ReadListener("health.healthProbeBindAddress", &config_.health);
+  const auto name = [this](const std::string& path, std::string* out) {
+    if (const auto text = reader_.String(path); text && !text->empty()) {
+      reader_.FailIf(path, CheckEndpointName(*text));
+      *out = *text;
+    }
+  };
+  name("health.readinessEndpointName", &config_.readiness_endpoint);
+  name("health.livenessEndpointName", &config_.liveness_endpoint);
+  if (config_.readiness_endpoint == "livez" || config_.readiness_endpoint == "healthz") {
+    reader_.Fail("health.readinessEndpointName", "is the name of the liveness endpoint");
+  }
+  if (config_.liveness_endpoint == "readyz" || config_.liveness_endpoint == config_.readiness_endpoint) {
+    reader_.Fail("health.livenessEndpointName", "is the name of the readiness endpoint");
+  }
+}
+
+void Builder::ReadMetrics() {
+  const std::string at = "metrics.bindAddress";
+  ReadListener(at, &config_.metrics);
+  const bool plain = reader_.Bool("muster.plainHTTPMetrics").value_or(false);
+  if (config_.metrics.enabled && !config_.metrics.address.IsLoopback() && !plain) {
+    reader_.Fail(at,
+                 "not supported yet: HTTPS with authorization; bind to a loopback address, or set "
+                 "muster.plainHTTPMetrics to true to serve plain HTTP to whoever can reach the port");
+  }
+  server::MetricsOptions& options = config_.metrics_options;
+  options.cluster_queue_resources =
+      reader_.Bool("metrics.enableClusterQueueResources").value_or(options.cluster_queue_resources);
+  // An object without `enable` means false in Kueue: its default is that of the whole object.
+  if (reader_.IsSet("metrics.localQueueMetrics")) {
+    options.local_queues = reader_.Bool("metrics.localQueueMetrics.enable").value_or(false);
+  }
+}
+
+void Builder::CheckListeners() {
+  const Listener& health = config_.health;
+  const Listener& metrics = config_.metrics;
+  if (!health.enabled || !metrics.enabled || health.address.port != metrics.address.port || health.address.port == 0) {
+    return;
+  }
+  const bool overlap =
+      health.address.host.empty() || metrics.address.host.empty() || health.address.host == metrics.address.host;
+  if (!overlap) return;
+  if (reader_.IsSet("metrics.bindAddress")) {
+    reader_.Fail("metrics.bindAddress", "is the address of health.healthProbeBindAddress too");
+  } else {
+    reader_.Fail("health.healthProbeBindAddress", "is the default of metrics.bindAddress; set one of them to another");
+  }
+}
+
+void Builder::ReadFeatureGates() {
+  for (const auto& [name, value] : reader_.Bools("featureGates")) {
+    const std::string path = absl::StrCat("featureGates[", name, "]");
+    const auto& gates = FeatureGates();
+    const auto gate =
+        std::find_if(gates.begin(), gates.end(), [&name = name](const auto& g) { return g.name == name; });
+    if (gate == gates.end()) {
+      std::vector<std::string_view> names;
+      for (const FeatureGate& g : gates) names.push_back(g.name);
+      const std::string near = NearestName(name, names);
+      reader_.Fail(path, near.empty() ? "unknown feature gate" : "unknown feature gate; did you mean " + near + "?");
+    } else if (gate->behaviour == GateBehaviour::kOn && !value) {
+      reader_.Fail(path, "cannot be turned off: Muster always does this");
+    } else if (gate->behaviour == GateBehaviour::kOff && value) {
+      reader_.Fail(path, "not supported yet");
+    }
+  }
+}
+
+void Builder::ReadMuster() {
+  std::set<std::string> seen;
+  for (const auto& [path, user] : reader_.Strings("muster.allowedStarters")) {
+    if (user.empty() || user.size() > 253 ||
+        std::any_of(user.begin(), user.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+      reader_.Fail(path, "must be the name of a user, such as system:serviceaccount:NAMESPACE:NAME");
+    } else if (!seen.insert(user).second) {
+      reader_.Fail(path, "listed twice");
+    } else {
+      config_.allowed_starters.push_back(user);
+    }
+  }
+  config_.controller.wait_for_terminating_pods =
+      reader_.Bool("muster.waitForTerminatingPods").value_or(config_.controller.wait_for_terminating_pods);
+}
+
+void Builder::NoteWhatIsOff() {
+  config_.notes = reader_.TakeNotes();
+  const Configuration defaults = DefaultConfiguration(config_.controller.ns);
+  config_.notes.insert(config_.notes.end(), defaults.notes.begin(), defaults.notes.end());
+  if (!config_.metrics.enabled) {
+    config_.notes.push_back("metrics are not served");
+  } else {
+    config_.notes.push_back(absl::StrCat("metrics are served on ", config_.metrics.address.ToString(),
+                                         " over plain HTTP, to whoever can reach it"));
+  }
+}
+
+}  // namespace
+
+std::string ConfigError::ToString(std::string_view file) const {
+  std::string out(file);
+  if (line > 0) absl::StrAppend(&out, ":", line);
+  for (const std::string* part : {&path, &value, &message}) {
+    if (!part->empty()) absl::StrAppend(&out, ": ", OneLine(*part, 400));
+  }
+  return out;
+}
+
+Configuration DefaultConfiguration(std::string_view ns) {
+  Configuration config;
+  config.controller.ns = std::string(ns);
+  config.controller.lease.ns = std::string(ns);
+  config.controller.managed_jobs_namespace_selector.match_expressions = {
+      {std::string(kNamespaceLabel), Requirement::Operator::kNotIn, {"kube-system", std::string(ns)}}};
+  config.health = {true, {"", 8081}};
+  config.metrics = {true, {"127.0.0.1", 8443}};
+  config.notes = {
+      "waitForPodsReady is on by default in Kueue and off here: a gang whose pods do not get ready is not evicted",
+      "visibilityServer is on by default in Kueue and off here: the visibility API is not served",
+      "multiKueue is on by default in Kueue and off here: jobs are not dispatched to other clusters",
+  };
+  return config;
+}
+
+controller::PolicyOptions PolicyOptionsOf(const Configuration& config) {
+  controller::PolicyOptions options;
+  options.ns = config.controller.ns;
+  options.managed_jobs_namespace_selector = config.controller.managed_jobs_namespace_selector;
+  options.manage_jobs_without_queue_name = config.controller.manage_jobs_without_queue_name;
+  options.allowed_starters = config.allowed_starters;
+  return options;
+}
+
+std::variant<Configuration, std::vector<ConfigError>> ParseConfiguration(std::string_view text, std::string_view ns) {
+  const auto document = ParseYaml(text);
+  if (const auto* problem = std::get_if<YamlProblem>(&document)) {
+    return std::vector<ConfigError>{{problem->line, "", "", problem->message}};
+  }
+  const YamlNode& root = std::get<YamlNode>(document);
+  if (root.kind != YamlNode::Kind::kMap) {
+    return std::vector<ConfigError>{{root.line, "", ShowValue(root), "the document must be a map"}};
+  }
+  ConfigReader reader(root);
+  Configuration config = Builder(&reader, ns).Build();
+  if (std::vector<ConfigError> errors = reader.TakeErrors(); !errors.empty()) return errors;
+  return config;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,396 @@
+// Expected values and rules: kueue_semantics 1.9; where Muster is stricter or refuses, docs/configuration.md.
+
+#include "muster/cli/configuration.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+namespace muster::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::string kHeader = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n";  // two lines
+
+std::string Errors(const std::string& text, const std::string& ns = "muster-system") {
+  const auto result = ParseConfiguration(text, ns);
+  std::string out;
+  if (const auto* errors = std::get_if<std::vector<ConfigError>>(&result)) {
+    for (const ConfigError& error : *errors) out += error.ToString("f") + "\n";
+  }
+  return out;
+}
+
+Configuration Good(const std::string& text) {
+  auto result = ParseConfiguration(text, "muster-system");
+  CHECK(Errors(text) == "");
+  REQUIRE(std::holds_alternative<Configuration>(result));
+  return std::get<Configuration>(std::move(result));
+}
+
+bool HasNote(const Configuration& config, const std::string& start) {
+  for (const std::string& note : config.notes) {
+    if (note.starts_with(start)) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a file with nothing set gives Kueue's defaults") {
+  const Configuration c = Good(kHeader);
+  CHECK(c.controller.ns == "muster-system");
+  CHECK(c.controller.leader_elect);
+  CHECK(c.controller.lease.name == "c1f6bfd2.kueue.x-k8s.io");
+  CHECK(c.controller.lease.ns == "muster-system");
+  CHECK(c.controller.lease.lease_duration == seconds(15));
+  CHECK(c.controller.lease.renew_deadline == seconds(10));
+  CHECK(c.controller.lease.retry_period == seconds(2));
+  CHECK(c.client.qps == 300);
+  CHECK(c.client.burst == 500);
+  CHECK(c.client.write_timeout == seconds(4));
+  CHECK_FALSE(c.controller.manage_jobs_without_queue_name);
+  CHECK_FALSE(c.controller.wait_for_terminating_pods);
+  CHECK(c.controller.managed_jobs_namespace_selector ==
+        LabelSelector{
+            {}, {{"kubernetes.io/metadata.name", Requirement::Operator::kNotIn, {"kube-system", "muster-system"}}}});
+  CHECK(c.health.enabled);
+  CHECK(c.health.address == server::Address{"", 8081});
+  CHECK(c.readiness_endpoint == "readyz");
+  CHECK(c.liveness_endpoint == "healthz");
+  CHECK_FALSE(c.metrics_options.cluster_queue_resources);
+  CHECK(c.metrics_options.local_queues);
+  // Not Kueue's :8443, which is HTTPS with authorization.
+  CHECK(c.metrics.enabled);
+  CHECK(c.metrics.address == server::Address{"127.0.0.1", 8443});
+  CHECK(HasNote(c, "waitForPodsReady is on by default in Kueue and off here"));
+  CHECK(HasNote(c, "visibilityServer is on by default in Kueue and off here"));
+  CHECK(HasNote(c, "metrics are served on 127.0.0.1:8443 over plain HTTP"));
+}
+
+TEST_CASE("every supported field is used") {
+  const Configuration c = Good(kHeader + R"(
+namespace: batch
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector:
+  matchLabels: {team: a}
+  matchExpressions:
+  - {key: example.com/env, operator: In, values: [dev, "2"]}
+  - {key: gone, operator: DoesNotExist}
+health: {healthProbeBindAddress: "0", readinessEndpointName: ready, livenessEndpointName: alive}
+metrics:
+  bindAddress: :9090
+  enableClusterQueueResources: true
+  localQueueMetrics: {enable: false}
+leaderElection:
+  leaderElect: false
+  leaseDuration: 60s
+  renewDeadline: 40s
+  retryPeriod: 500ms
+  resourceLock: leases
+  resourceName: other
+  resourceNamespace: elsewhere
+clientConnection: {qps: -1, burst: 0}
+integrations:
+  frameworks: [batch/job]
+  labelKeysToCopy: [example.com/cost-center, team]
+featureGates: {TopologyAwareScheduling: false, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
+muster:
+  allowedStarters: ["system:serviceaccount:bench:starter"]
+  plainHTTPMetrics: true
+  waitForTerminatingPods: true
+)");
+  CHECK(c.controller.ns == "batch");
+  CHECK(c.controller.manage_jobs_without_queue_name);
+  CHECK(c.controller.managed_jobs_namespace_selector ==
+        LabelSelector{{{"team", "a"}},
+                      {{"example.com/env", Requirement::Operator::kIn, {"dev", "2"}},
+                       {"gone", Requirement::Operator::kDoesNotExist, {}}}});
+  CHECK_FALSE(c.health.enabled);
+  CHECK(c.readiness_endpoint == "ready");
+  CHECK(c.liveness_endpoint == "alive");
+  CHECK(c.metrics.address == server::Address{"", 9090});
+  CHECK(c.metrics_options.cluster_queue_resources);
+  CHECK_FALSE(c.metrics_options.local_queues);
+  CHECK_FALSE(c.controller.leader_elect);
+  CHECK(c.controller.lease.lease_duration == seconds(60));
+  CHECK(c.controller.lease.renew_deadline == seconds(40));
+  CHECK(c.controller.lease.retry_period == milliseconds(500));
+  CHECK(c.controller.lease.name == "other");
+  CHECK(c.controller.lease.ns == "elsewhere");
+  CHECK(c.client.qps == -1);
+  CHECK(c.client.burst == 0);
+  CHECK(c.client.write_timeout == seconds(16));  // four fifths of 60 s - 40 s
+  CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
+  CHECK(c.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
+  CHECK(c.controller.wait_for_terminating_pods);
+}
+
+TEST_CASE("the defaults follow the namespace of the file") {
+  const Configuration c = Good(kHeader + "namespace: batch\n");
+  CHECK(c.controller.lease.ns == "batch");
+  CHECK(c.controller.managed_jobs_namespace_selector.match_expressions[0].values ==
+        std::vector<std::string>{"kube-system", "batch"});
+}
+
+TEST_CASE("fields that mean nothing here are accepted and named") {
+  const Configuration c = Good(kHeader + R"(
+webhook: {port: 9443, host: "", certDir: /certs}
+internalCertManagement: {enable: true, webhookServiceName: a, webhookSecretName: b}
+controller:
+  groupKindConcurrency: {Job.batch: 5, Workload.kueue.x-k8s.io: 10}
+  cacheSyncTimeout: 120000000000
+resources: {quotaCheckStrategy: BlockUndeclared, excludeResourcePrefixes: [], transformations: []}
+integrations: {frameworks: [], externalFrameworks: []}
+objectRetentionPolicies: {workloads: {afterFinished: null, afterDeactivatedByKueue: ~}}
+waitForPodsReady:
+pprofBindAddress: "0"
+tls: {minVersion: "", cipherSuites: []}
+multiKueue: {}
+)");
+  for (const std::string field :
+       {"webhook", "internalCertManagement", "controller.groupKindConcurrency", "controller.cacheSyncTimeout"}) {
+    CAPTURE(field);
+    CHECK(HasNote(c, field + " has no effect: "));
+  }
+}
+
+TEST_CASE("Kueue's own file is refused for what it asks for, field by field") {
+  // The shipped configuration of Kueue 0.20, without its comments.
+  CHECK(Errors(R"(apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: :8081
+metrics:
+  bindAddress: :8443
+webhook:
+  port: 9443
+leaderElection:
+  leaderElect: true
+  resourceName: c1f6bfd2.kueue.x-k8s.io
+controller:
+  groupKindConcurrency:
+    Job.batch: 5
+clientConnection:
+  qps: 300
+  burst: 500
+integrations:
+  frameworks:
+  - "batch/job"
+  - "ray.io/rayjob"
+  - "pod"
+)") == "f:6: metrics.bindAddress: :8443: not supported yet: HTTPS with authorization; bind to a loopback address, or "
+       "set muster.plainHTTPMetrics to true to serve plain HTTP to whoever can reach the port\n"
+       "f:21: integrations.frameworks[1]: \"ray.io/rayjob\": not supported yet\n"
+       "f:22: integrations.frameworks[2]: \"pod\": not supported yet\n");
+}
+
+struct Case {
+  const char* text;      // after the two lines of the header
+  const char* expected;  // all errors
+};
+
+TEST_CASE("mistakes are reported with line, path, value and remedy") {
+  const Case kCases[] = {
+      // keys
+      {"metrics:\n  bindAdress: x\n", "f:4: metrics.bindAdress: x: unknown field; did you mean bindAddress?\n"},
+      {"Metrics: {}\n", "f:3: Metrics: a map of 0: unknown field; did you mean metrics?\n"},
+      {"zzzzzzzzzzzz: 1\n", "f:3: zzzzzzzzzzzz: 1: unknown field\n"},
+      {"metrics.bindAddress: x\n", "f:3: metrics.bindAddress: x: unknown field\n"},
+      {"\"integrations.frameworks[]\": x\n", "f:3: integrations.frameworks[]: x: unknown field\n"},
+      {"clientConnection:\n  qps: 1\n  qps: 2\n", "f:5: clientConnection.qps: 2: set twice\n"},
+      {"featureGates:\n  MultiKueue: false\n  MultiKueue: false\n",
+       "f:5: featureGates[MultiKueue]: false: set twice\n"},
+      {"kind: Configuration\n", "f:3: kind: Configuration: set twice\n"},
+      // types
+      {"metrics: x\n", "f:3: metrics: x: must be a map\n"},
+      {"metrics:\n- a\n", "f:3: metrics: a list of 1: must be a map\n"},
+      {"manageJobsWithoutQueueName: yes\n", "f:3: manageJobsWithoutQueueName: yes: must be true or false\n"},
+      {"manageJobsWithoutQueueName: \"true\"\n", "f:3: manageJobsWithoutQueueName: \"true\": must be true or false\n"},
+      {"namespace: 12\n", "f:3: namespace: 12: must be text; write it in quotes\n"},
+      {"namespace: on\n", "f:3: namespace: on: must be text; write it in quotes\n"},
+      {"metrics: {bindAddress: 0}\n", "f:3: metrics.bindAddress: 0: must be text; write it in quotes\n"},
+      {"integrations: {frameworks: batch/job}\n", "f:3: integrations.frameworks: batch/job: must be a list\n"},
+      {"integrations: {frameworks: [batch/job, 3]}\n",
+       "f:3: integrations.frameworks[1]: 3: must be text; write it in quotes\n"},
+      {"clientConnection: {burst: 1.5}\n", "f:3: clientConnection.burst: 1.5: must be a whole number\n"},
+      {"clientConnection: {burst: 99999999999999999999}\n",
+       "f:3: clientConnection.burst: 99999999999999999999: must be a whole number\n"},
+      {"clientConnection: {qps: .inf}\n", "f:3: clientConnection.qps: .inf: must be a number\n"},
+      {"clientConnection: {qps: \"5\"}\n", "f:3: clientConnection.qps: \"5\": must be a number\n"},
+      {"featureGates: {MultiKueue: null}\n", "f:3: featureGates[MultiKueue]: null: must be true or false\n"},
+      {"leaderElection: {leaseDuration: 15}\n",
+       "f:3: leaderElection.leaseDuration: 15: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
+      {"leaderElection: {leaseDuration: 15 s}\n",
+       "f:3: leaderElection.leaseDuration: 15 s: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
+      {"waitForPodsReady: {timeout: soon}\n",
+       "f:3: waitForPodsReady: a map of 1: not supported yet\n"
+       "f:3: waitForPodsReady.timeout: soon: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
+      {"resources:\n  transformations:\n  - input: a\n    outputs: {cpu: 1x}\n",
+       "f:4: resources.transformations: a list of 1: not supported yet\n"
+       "f:6: resources.transformations[0].outputs[cpu]: 1x: must be a quantity, such as 500m, 4 or 2Gi\n"},
+      {"resources: {quotaCheckStrategy: Ignore}\n",
+       "f:3: resources.quotaCheckStrategy: Ignore: must be one of BlockUndeclared, IgnoreUndeclared\n"},
+      // leader election
+      {"leaderElection: {leaseDuration: 10s}\n",
+       "f:3: leaderElection.leaseDuration: 10s: must exceed renewDeadline, which is 10s, by 1s or more\n"},
+      {"leaderElection:\n  renewDeadline: 2400ms\n",
+       "f:4: leaderElection.renewDeadline: 2400ms: must be more than 1.2 times retryPeriod, which is 2s\n"},
+      {"leaderElection: {retryPeriod: 9s}\n",
+       "f:3: leaderElection.renewDeadline: must be more than 1.2 times retryPeriod, which is 9s\n"},
+      {"leaderElection: {leaseDuration: 1500ms, renewDeadline: 1s, retryPeriod: 100ms}\n",
+       "f:3: leaderElection.leaseDuration: 1500ms: must be whole seconds, from 1s to 1h\n"},
+      {"leaderElection: {leaseDuration: -15s}\n",
+       "f:3: leaderElection.leaseDuration: -15s: must be whole seconds, from 1s to 1h\n"},
+      {"leaderElection: {retryPeriod: 0s}\n", "f:3: leaderElection.retryPeriod: 0s: must be 100ms or more\n"},
+      {"leaderElection: {resourceLock: configmaps}\n",
+       "f:3: leaderElection.resourceLock: configmaps: must be leases\n"},
+      {"leaderElection: {resourceName: A_B}\n",
+       "f:3: leaderElection.resourceName: A_B: must be a DNS name: lower-case letters, digits, '-' and '.', at most "
+       "253\n"},
+      // client
+      {"clientConnection: {qps: 0}\n",
+       "f:3: clientConnection.qps: 0: must not be 0; a negative number means no limit\n"},
+      {"clientConnection: {burst: 0}\n",
+       "f:3: clientConnection.burst: 0: must be 1 or more where qps sets a limit: no call could ever be made\n"},
+      {"clientConnection: {burst: -5}\n", "f:3: clientConnection.burst: -5: must be from 0 to 1000000\n"},
+      // selectors
+      {"managedJobsNamespaceSelector: {}\n",
+       "f:3: managedJobsNamespaceSelector: a map of 0: must not match the namespace kube-system; exclude it by "
+       "kubernetes.io/metadata.name\n"},
+      {"managedJobsNamespaceSelector:\n  matchExpressions:\n  - {key: kubernetes.io/metadata.name, operator: NotIn, "
+       "values: [kube-system]}\n",
+       "f:3: managedJobsNamespaceSelector: a map of 1: must not match the namespace muster-system; exclude it by "
+       "kubernetes.io/metadata.name\n"},
+      {"managedJobsNamespaceSelector:\n  matchLabels: {a/b/c: x, ok: '-'}\n",
+       "f:4: managedJobsNamespaceSelector.matchLabels[a/b/c]: x: the key must be a label key: a name of at most 63 "
+       "letters, digits, '-', '_' and '.', with an optional DNS prefix and '/'\n"
+       "f:4: managedJobsNamespaceSelector.matchLabels[ok]: \"-\": must be a label value: at most 63 letters, digits, "
+       "'-', '_' and '.'\n"},
+      {"managedJobsNamespaceSelector:\n  matchExpressions:\n  - operator: In\n  - {key: a, operator: Equals}\n  - "
+       "{key: "
+       "a, operator: Exists, values: [b]}\n  - {key: a}\n",
+       "f:5: managedJobsNamespaceSelector.matchExpressions[0].key: must be set\n"
+       "f:5: managedJobsNamespaceSelector.matchExpressions[0].values: must be set for In\n"
+       "f:6: managedJobsNamespaceSelector.matchExpressions[1].operator: Equals: must be one of In, NotIn, Exists, "
+       "DoesNotExist\n"
+       "f:7: managedJobsNamespaceSelector.matchExpressions[2].values: a list of 1: must not be set for Exists\n"
+       "f:8: managedJobsNamespaceSelector.matchExpressions[3].operator: must be In, NotIn, Exists or DoesNotExist\n"},
+      // integrations
+      {"integrations: {frameworks: [batch/jobs]}\n",
+       "f:3: integrations.frameworks[0]: batch/jobs: unknown framework\n"
+       "f:3: integrations.frameworks: a list of 1: must have batch/job, the only framework there is so far\n"},
+      {"integrations: {frameworks: [batch/job, batch/job]}\n",
+       "f:3: integrations.frameworks[1]: batch/job: listed twice\n"},
+      {"integrations: {labelKeysToCopy: [a b]}\n",
+       "f:3: integrations.labelKeysToCopy[0]: a b: must be a label key: a name of at most 63 letters, digits, '-', "
+       "'_' and '.', with an optional DNS prefix and '/'\n"},
+      // addresses
+      {"health: {healthProbeBindAddress: 8081x}\n",
+       "f:3: health.healthProbeBindAddress: 8081x: want HOST:PORT, where HOST is an IP address (IPv6 in brackets), "
+       "localhost or empty, or \"0\" for none\n"},
+      {"health: {healthProbeBindAddress: ':70000'}\n",
+       "f:3: health.healthProbeBindAddress: \":70000\": the port must be a number from 0 to 65535, or \"0\" for "
+       "none\n"},
+      {"health: {healthProbeBindAddress: '127.0.0.1:8443'}\n",
+       "f:3: health.healthProbeBindAddress: \"127.0.0.1:8443\": is the default of metrics.bindAddress; set one of them "
+       "to another\n"},
+      {"health: {healthProbeBindAddress: ':9'}\nmetrics: {bindAddress: '[::1]:9'}\n",
+       "f:4: metrics.bindAddress: \"[::1]:9\": is the address of health.healthProbeBindAddress too\n"},
+      {"health: {readinessEndpointName: a/b}\n",
+       "f:3: health.readinessEndpointName: a/b: must be one path segment of letters, digits, '-' and '_', without "
+       "'/'\n"},
+      {"health: {livenessEndpointName: readyz}\n",
+       "f:3: health.livenessEndpointName: readyz: is the name of the readiness endpoint\n"},
+      // gates
+      {"featureGates: {MultiKueues: true}\n",
+       "f:3: featureGates[MultiKueues]: true: unknown feature gate; did you mean MultiKueue?\n"},
+      {"featureGates: {TopologyAwareScheduling: true}\n",
+       "f:3: featureGates[TopologyAwareScheduling]: true: not supported yet\n"},
+      {"featureGates: {DisableWaitForPodsReady: false}\n",
+       "f:3: featureGates[DisableWaitForPodsReady]: false: cannot be turned off: Muster always does this\n"},
+      // Muster's own
+      {"muster: {allowedStarters: ['', a, a]}\n",
+       "f:3: muster.allowedStarters[0]: \"\": must be the name of a user, such as "
+       "system:serviceaccount:NAMESPACE:NAME\n"
+       "f:3: muster.allowedStarters[2]: a: listed twice\n"},
+  };
+  for (const Case& c : kCases) {
+    CAPTURE(c.text);
+    CHECK(Errors(kHeader + c.text) == c.expected);
+  }
+}
+
+TEST_CASE("fields not supported yet are refused by name where they ask for something") {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"metrics: {localQueueMetrics: {enable: true, localQueueSelector: {}}}\n",
+       "metrics.localQueueMetrics.localQueueSelector"},
+      {"metrics: {customLabels: [{name: team}]}\n", "metrics.customLabels"},
+      {"integrations: {externalFrameworks: [Foo.v1.example.com]}\n", "integrations.externalFrameworks"},
+      {"pprofBindAddress: ':8083'\n", "pprofBindAddress"},
+      {"tls: {minVersion: VersionTLS13}\n", "tls.minVersion"},
+      {"tls: {cipherSuites: [A]}\n", "tls.cipherSuites"},
+      {"tls: {curvePreferences: [29]}\n", "tls.curvePreferences"},
+      {"visibilityServer: {bindPort: 8082}\n", "visibilityServer.bindPort"},
+      {"waitForPodsReady: {}\n", "waitForPodsReady"},
+      {"fairSharing: {}\n", "fairSharing"},
+      {"admissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 0.5}}\n", "admissionFairSharing"},
+      {"resources: {quotaCheckStrategy: IgnoreUndeclared}\n", "resources.quotaCheckStrategy"},
+      {"resources: {excludeResourcePrefixes: [a]}\n", "resources.excludeResourcePrefixes"},
+      {"resources: {deviceClassMappings: [{name: a, deviceClassNames: [b], sources: [{counter: {name: c}}]}]}\n",
+       "resources.deviceClassMappings"},
+      {"multiKueue: {gcInterval: 1m}\n", "multiKueue.gcInterval"},
+      {"multiKueue: {clusterProfile: {accessProviders: []}}\n", "multiKueue.clusterProfile"},
+      {"multiKueue: {incrementalDispatcherConfig: {stepSize: 3}}\n", "multiKueue.incrementalDispatcherConfig"},
+      {"objectRetentionPolicies: {workloads: {afterFinished: 0s}}\n",
+       "objectRetentionPolicies.workloads.afterFinished"},
+      {"integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}\n", "integrations.frameworks[1]"},
+  };
+  for (const auto& [text, path] : kCases) {
+    CAPTURE(text);
+    const auto result = ParseConfiguration(kHeader + text, "muster-system");
+    REQUIRE(std::holds_alternative<std::vector<ConfigError>>(result));
+    const auto& errors = std::get<std::vector<ConfigError>>(result);
+    REQUIRE(errors.size() == 1);
+    CHECK(errors[0].line == 3);
+    CHECK(errors[0].path == path);
+    CHECK(errors[0].message == "not supported yet");
+  }
+}
+
+TEST_CASE("a wrong kind or version is refused, and so is a missing one") {
+  CHECK(Errors("apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Config\n") ==
+        "f:1: apiVersion: config.kueue.x-k8s.io/v1beta1: must be config.kueue.x-k8s.io/v1beta2\n"
+        "f:2: kind: Config: must be Configuration\n");
+  CHECK(Errors("namespace: a\n") ==
+        "f: apiVersion: must be set to config.kueue.x-k8s.io/v1beta2\n"
+        "f: kind: must be set to Configuration\n");
+}
+
+TEST_CASE("what is not one plain YAML document is refused") {
+  CHECK(Errors("") == "f: the document is empty\n");
+  CHECK(Errors("# only a comment\n") == "f: the document is empty\n");
+  CHECK(Errors("- a\n") == "f:1: a list of 1: the document must be a map\n");
+  CHECK(Errors("text") == "f:1: text: the document must be a map\n");
+  CHECK(Errors(kHeader + "---\n" + kHeader) == "f:3: a second document; the file must have exactly one\n");
+  CHECK(Errors(kHeader + "namespace: &a x\n") == "f:3: anchors are not allowed\n");
+  CHECK(Errors("a: &x {}\nb: *x\n") == "f:1: anchors are not allowed\n");
+  CHECK(Errors(kHeader + "namespace: !!str 12\n") == "f:3: tags are not allowed\n");
+  CHECK(Errors(kHeader + "? [a]\n: b\n") == "f:3: a key must be text\n");
+  CHECK(Errors(kHeader + "metrics: {\n").starts_with("f:4: not valid YAML: "));
+  CHECK(Errors(kHeader + "\tmetrics: 1\n").starts_with("f:3: not valid YAML: "));
+  CHECK(Errors(kHeader + "a: " + std::string(100, '[') + std::string(100, ']') + "\n") == "f:3: nested too deeply\n");
+  CHECK(Errors(kHeader + "a: " + std::string(100'000, '[')).starts_with("f:3: not valid YAML: "));
+  CHECK(Errors(",a: b\n") == "f:1: a second document; the file must have exactly one\n");  // yaml-cpp never ends here
+  CHECK(Errors(std::string(2 << 20, ' ')) == "f: the file is larger than 1 MiB\n");
+}
+
+TEST_CASE("a value is shown shortened and without control characters") {
+  CHECK(Errors(kHeader + "namespace: \"a\\nb\\e\"\n").starts_with("f:3: namespace: \"a?b?\": must be a DNS label"));
+  CHECK(Errors(kHeader + "namespace: " + std::string(500, 'a') + "\n")
+            .starts_with("f:3: namespace: " + std::string(60, 'a') + "...: must be"));
+  CHECK(Errors(kHeader + "\"a\\nb\": 1\n") == "f:3: a?b: 1: unknown field\n");
+}
+
+}  // namespace
+}  // namespace muster::cli
