@@ -74,9 +74,24 @@ std::string Variable(const YAML::Node& policy, const std::string& name) {
   return {};
 }
 
+// The first line in which the two differ; empty if they are equal.
+std::string FirstDifference(const std::string& committed, const std::string& generated) {
+  std::stringstream left(committed), right(generated);
+  for (int number = 1;; ++number) {
+    std::string a, b;
+    const bool more_left = static_cast<bool>(std::getline(left, a));
+    const bool more_right = static_cast<bool>(std::getline(right, b));
+    if (!more_left && !more_right) return {};
+    if (a != b || more_left != more_right) {
+      return "line " + std::to_string(number) + " is '" + a + "', generated is '" + b + "'";
+    }
+  }
+}
+
 TEST_CASE("the committed policies are those of the default configuration") {
-  CHECK(ReadFile("config/policies/mutating.yaml") == GeneratePolicies({}, PolicyKinds::kMutating));
-  CHECK(ReadFile("config/policies/validating.yaml") == GeneratePolicies({}, PolicyKinds::kValidating));
+  CHECK(FirstDifference(ReadFile("config/policies/mutating.yaml"), GeneratePolicies({}, PolicyKinds::kMutating)) == "");
+  CHECK(FirstDifference(ReadFile("config/policies/validating.yaml"), GeneratePolicies({}, PolicyKinds::kValidating)) ==
+        "");
 }
 
 TEST_CASE("every policy is followed by a binding that denies, and no two objects share kind and name") {

@@ -149,7 +149,7 @@ std::vector<NamedExpression> ClusterQueueVariables() {
   'spec.admissionChecksStrategy.admissionChecks[' + c.name + '].onFlavors: ' + f +
   ' is not a flavor of this ClusterQueue'
 ).join('; ')).filter(text, text != '').join('; '))"},
-      {"migration", "object.?spec.?concurrentAdmissionPolicy.?migration"},
+      {"migration", "object.?spec.?concurrentAdmissionPolicy.?migration.orValue({})"},
       {"lastFlavor", "variables.migration.?constraints.?lastAcceptableFlavorName.orValue('')"},
   };
 }
