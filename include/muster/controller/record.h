@@ -1,0 +1,77 @@
+// The admission record: where an admission is written down, as the annotation muster.dev/admission of the Job
+// itself. The write that starts a gang writes it, the write that stops the gang replaces it, and it goes away
+// once the template is restored and the Workload shows the eviction. A crash at any point in between finds all
+// it needs here.
+//
+// The text is JSON with a version. Reading is strict: an unknown version, key or a wrong type is an error, since
+// guessing at an admission is worse than stopping a gang.
+//
+// Threading: values and pure functions.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/controller/pod_template.h"
+#include "muster/core/time.h"
+#include "muster/engine/objects.h"
+
+namespace muster::controller {
+
+// status.schedulingStats.evictions[]: how often a workload was evicted, by reason and cause.
+struct EvictionCount {
+  std::string reason;
+  std::string underlying_cause;
+  int64_t count = 0;
+  friend bool operator==(const EvictionCount&, const EvictionCount&) = default;
+};
+
+// What is known of the last eviction. Totals are absolute, so that writing them twice counts once.
+struct Eviction {
+  std::string reason;   // of the Evicted condition: "ClusterQueueStopped", "Preempted", ...
+  std::string message;  // of the conditions and events
+  std::string underlying_cause;
+  std::string preemption_reason;  // of the Preempted condition; empty unless preempted
+  std::string preemptor_uid;      // of the preemptor's Job
+  WallTime at;
+  // Execution before the admission that ended with this eviction, in whole seconds.
+  int64_t past_execution_seconds = 0;
+  // Not to be tried again before this time; unset: at once.
+  WallTime requeue_at;
+  std::vector<EvictionCount> totals;  // including this eviction
+  friend bool operator==(const Eviction&, const Eviction&) = default;
+};
+
+struct Record {
+  enum class State : uint8_t { kStarted, kStopped };
+
+  State state = State::kStarted;
+  engine::ClaimId claim;
+  std::string job_uid;
+  std::string local_queue;
+  engine::Admission admission;
+  WallTime reserved_at;
+  // What the start added to the template and has to be taken away again.
+  Injection injected;
+  // What the start changed parallelism and completions from; unset where it left them alone.
+  std::optional<int32_t> parallelism;
+  std::optional<int32_t> completions;
+  // How often somebody else suspended the running gang and it was started again.
+  int32_t resumed = 0;
+  // Of a stopped record: its eviction. Of a started one: a former eviction that the Workload may not show yet.
+  std::optional<Eviction> eviction;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+std::string EncodeRecord(const Record& record);
+
+// RETURNS: nothing where the record names another Job's uid (it was copied with a manifest).
+// ON FAILURE: InvalidArgument that names the key and value.
+absl::StatusOr<std::optional<Record>> DecodeRecord(std::string_view text, std::string_view job_uid);
+
+}  // namespace muster::controller
