@@ -1,0 +1,114 @@
+// A batch/v1 Job as the controller sees it: only the fields in use, decoded once for each state that the API
+// server shows.
+//
+// Source: kueue_semantics 2.1, 2.2, 2.8.
+// Threading: values and pure functions.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/controller/decode.h"
+#include "muster/controller/pod_template.h"
+#include "muster/controller/record.h"
+#include "muster/k8s_client/object.h"
+
+namespace muster::controller {
+
+using SharedText = std::shared_ptr<const std::string>;
+
+// Keeps one copy of each distinct text that somebody still uses: a thousand Jobs from one template share it.
+//
+// Threading: needs external synchronisation.
+class TextTable {
+ public:
+  SharedText Intern(std::string text);
+  // Distinct texts in use.
+  size_t size() const;
+
+ private:
+  std::map<uint64_t, std::vector<std::weak_ptr<const std::string>>> texts_;
+  size_t since_sweep_ = 0;
+};
+
+struct JobStatus {
+  int32_t active = 0;
+  int32_t ready = 0;
+  int32_t succeeded = 0;
+  int32_t terminating = 0;
+  // Finished pods that are not in `succeeded` yet.
+  int32_t uncounted_succeeded = 0;
+  WallTime start_time;
+  std::vector<k8s::Condition> conditions;
+};
+
+struct Job {
+  k8s::ObjectMeta meta;
+  bool suspend = false;
+  int32_t parallelism = 1;
+  std::optional<int32_t> completions;
+  bool indexed = false;
+  std::string managed_by;
+  JobStatus status;
+
+  // The template as it is now, injected or not.
+  TemplateView view;
+  bool template_has_metadata = false;
+  PodTemplate pod;
+  // Of containers and init containers, whatever the order of their keys.
+  uint64_t containers_hash = 0;
+  // The rest of template.spec, without nodeSelector and tolerations; null where it was not kept.
+  SharedText spec_rest;
+
+  // The record, where the Job carries one of its own that can be read.
+  std::shared_ptr<const Record> record;
+  // Why there is none although the annotation exists; empty: there is none, or it is another Job's.
+  std::string record_problem;
+
+  std::string_view Label(std::string_view key) const;
+  std::string_view Annotation(std::string_view key) const;
+  std::string_view queue_name() const;
+
+  bool Suspended() const { return suspend; }
+  // Complete or Failed; null while neither is true.
+  const k8s::Condition* Outcome() const;
+  bool Succeeded() const;
+  bool deleting() const { return meta.deletion.IsSet(); }
+};
+
+// Keeps the template's text of a suspended Job; of another only if told to. ON FAILURE: names Job, field and value.
+absl::StatusOr<Job> DecodeJob(std::string_view json, TextTable* texts, bool keep_template = false);
+
+// What the Job would be without its record's injection: the template and the pod counts that its user gave it.
+struct JobShape {
+  TemplateView view;
+  int32_t parallelism = 1;
+  std::optional<int32_t> completions;
+  // Pods that run at once.
+  int32_t pod_count() const;
+};
+JobShape OriginalShape(const Job& job);
+
+// Bounds and values that users state on labels and annotations. ON FAILURE: names key and value.
+absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job);
+absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job);
+// Whether completions follow parallelism on partial admission.
+bool CompletionsFollowParallelism(const Job& job);
+
+// No pod of the Job runs any more, as far as a job controller that has seen the suspension can tell. `strict`:
+// nor terminates.
+bool PodsGone(const Job& job, bool strict);
+// The API server lets the template of this Job be edited.
+bool TemplateEditable(const Job& job);
+
+// A hash of a JSON value that does not depend on the order of keys or on spacing.
+uint64_t CanonicalHash(k8s::JsonValue value);
+
+}  // namespace muster::controller

@@ -1,0 +1,215 @@
+#include "muster/controller/job.h"
+
+#include <absl/strings/numbers.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "json_parts.h"
+#include "muster/controller/names.h"
+#include "muster/core/hash.h"
+#include "muster/k8s_client/json_reader.h"
+#include "muster/k8s_client/json_writer.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using k8s::JsonValue;
+
+int32_t ReadInt32(JsonValue value, int32_t absent) {
+  const int64_t n = value.Int(absent);
+  if (n < 0 || n > std::numeric_limits<int32_t>::max()) {
+    value.Fail("not a count");
+    return absent;
+  }
+  return static_cast<int32_t>(n);
+}
+
+JobStatus ReadStatus(JsonValue status) {
+  JobStatus out;
+  out.active = ReadInt32(status["active"], 0);
+  out.ready = ReadInt32(status["ready"], 0);
+  out.succeeded = ReadInt32(status["succeeded"], 0);
+  out.terminating = ReadInt32(status["terminating"], 0);
+  out.uncounted_succeeded = static_cast<int32_t>(status["uncountedTerminatedPods"]["succeeded"].size());
+  out.start_time = status["startTime"].Time();
+  out.conditions = k8s::DecodeConditions(status["conditions"]);
+  return out;
+}
+
+TemplateView ReadView(JsonValue pod_template) {
+  TemplateView out;
+  out.labels = pod_template["metadata"]["labels"].Map();
+  out.annotations = pod_template["metadata"]["annotations"].Map();
+  out.node_selector = pod_template["spec"]["nodeSelector"].Map();
+  out.tolerations = ReadTolerations(pod_template["spec"]["tolerations"]);
+  return out;
+}
+
+std::string SpecRest(JsonValue spec) {
+  k8s::JsonWriter out;
+  out.StartObject();
+  spec.ForEachField([&out](std::string_view key, JsonValue value) {
+    if (key != "nodeSelector" && key != "tolerations" && value.present()) out.Key(key).Raw(value.Raw());
+  });
+  out.EndObject();
+  return out.Take();
+}
+
+uint64_t ContainersHash(JsonValue spec) {
+  StateHash hash;
+  hash.Add(static_cast<int64_t>(CanonicalHash(spec["containers"])));
+  hash.Add(static_cast<int64_t>(CanonicalHash(spec["initContainers"])));
+  return hash.value();
+}
+
+void ReadRecordOf(Job* job) {
+  const auto it = job->meta.annotations.find(kRecordAnnotation);
+  if (it == job->meta.annotations.end()) return;
+  auto record = DecodeRecord(it->second, job->meta.uid);
+  if (!record.ok()) {
+    job->record_problem = std::string(record.status().message());
+  } else if (record->has_value()) {
+    job->record = std::make_shared<const Record>(**std::move(record));
+  }
+}
+
+std::string_view Find(const Labels& map, std::string_view key) {
+  const auto it = map.find(key);
+  return it == map.end() ? std::string_view() : std::string_view(it->second);
+}
+
+}  // namespace
+
+SharedText TextTable::Intern(std::string text) {
+  // Sweeping all once in a while keeps the cost of a text that nobody shares constant.
+  if (++since_sweep_ > 1024 + texts_.size()) {
+    since_sweep_ = 0;
+    for (auto& [hash, slot] : texts_) std::erase_if(slot, [](const auto& weak) { return weak.expired(); });
+    std::erase_if(texts_, [](const auto& entry) { return entry.second.empty(); });
+  }
+  auto& slot = texts_[StateHash().Add(std::string_view(text)).value()];
+  for (const auto& weak : slot) {
+    if (SharedText known = weak.lock(); known != nullptr && *known == text) return known;
+  }
+  auto added = std::make_shared<const std::string>(std::move(text));
+  slot.push_back(added);
+  return added;
+}
+
+size_t TextTable::size() const {
+  size_t n = 0;
+  for (const auto& [hash, slot] : texts_) {
+    n += static_cast<size_t>(std::count_if(slot.begin(), slot.end(), [](const auto& w) { return !w.expired(); }));
+  }
+  return n;
+}
+
+std::string_view Job::Label(std::string_view key) const { return Find(meta.labels, key); }
+std::string_view Job::Annotation(std::string_view key) const { return Find(meta.annotations, key); }
+std::string_view Job::queue_name() const { return Label(kQueueNameLabel); }
+
+const k8s::Condition* Job::Outcome() const {
+  for (const k8s::Condition& condition : status.conditions) {
+    if (condition.status == "True" && (condition.type == "Complete" || condition.type == "Failed")) return &condition;
+  }
+  return nullptr;
+}
+
+bool Job::Succeeded() const { return k8s::IsTrue(status.conditions, "Complete"); }
+
+absl::StatusOr<Job> DecodeJob(std::string_view json, TextTable* texts, bool keep_template) {
+  k8s::JsonDocument document(json);
+  const JsonValue root = document.root();
+  Job job;
+  job.meta = k8s::DecodeMeta(root);
+  const JsonValue spec = root["spec"];
+  job.suspend = spec["suspend"].Bool();
+  job.parallelism = ReadInt32(spec["parallelism"], 1);
+  if (spec["completions"].present()) job.completions = ReadInt32(spec["completions"], 1);
+  job.indexed = spec["completionMode"].String() == "Indexed";
+  job.managed_by = spec["managedBy"].String();
+  job.status = ReadStatus(root["status"]);
+  const JsonValue pod_template = spec["template"];
+  job.view = ReadView(pod_template);
+  job.template_has_metadata = pod_template["metadata"].present();
+  job.pod = DecodePodTemplate(pod_template);
+  job.containers_hash = ContainersHash(pod_template["spec"]);
+  // A running Job's template is needed only if its Workload is missing; then the Job is read again.
+  if (job.suspend || keep_template) job.spec_rest = texts->Intern(SpecRest(pod_template["spec"]));
+  if (const absl::Status s = document.Finish(Cat("Job ", job.meta.key().ToString())); !s.ok()) return s;
+  ReadRecordOf(&job);
+  return job;
+}
+
+int32_t JobShape::pod_count() const {
+  return completions.has_value() ? std::min(parallelism, *completions) : parallelism;
+}
+
+JobShape OriginalShape(const Job& job) {
+  JobShape out{job.view, job.parallelism, job.completions};
+  if (job.record == nullptr) return out;
+  out.view = Restore(job.view, job.record->injected);
+  // Until the stop, the counts of a partly admitted Job are those of its admission.
+  if (job.record->state == Record::State::kStarted) {
+    if (job.record->parallelism.has_value()) out.parallelism = *job.record->parallelism;
+    if (job.record->completions.has_value()) out.completions = *job.record->completions;
+  }
+  return out;
+}
+
+absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job) {
+  const std::string_view text = job.Annotation(kMinParallelismAnnotation);
+  if (text.empty()) return std::optional<int32_t>();
+  int32_t value = 0;
+  const int32_t count = OriginalShape(job).pod_count();
+  if (!absl::SimpleAtoi(std::string(text), &value) || value <= 0 || value >= count) {
+    return absl::InvalidArgumentError(Cat("annotation ", kMinParallelismAnnotation, ": \"", text,
+                                          "\" is not a number between 1 and ", count - 1,
+                                          ", one less than the Job's pod count"));
+  }
+  return std::optional<int32_t>(value);
+}
+
+absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job) {
+  const std::string_view text = job.Label(kMaxExecTimeLabel);
+  if (text.empty()) return std::optional<int64_t>();
+  int32_t value = 0;
+  if (!absl::SimpleAtoi(std::string(text), &value) || value <= 0) {
+    return absl::InvalidArgumentError(Cat("label ", kMaxExecTimeLabel, ": \"", text, "\" is not a number above 0"));
+  }
+  return std::optional<int64_t>(value);
+}
+
+bool CompletionsFollowParallelism(const Job& job) {
+  return job.indexed && job.Annotation(kCompletionsEqualParallelismAnnotation) == "true";
+}
+
+bool PodsGone(const Job& job, bool strict) {
+  if (!job.suspend || job.status.active != 0) return false;
+  if (strict && job.status.terminating != 0) return false;
+  return k8s::IsTrue(job.status.conditions, "Suspended");
+}
+
+bool TemplateEditable(const Job& job) { return job.suspend && !job.status.start_time.IsSet(); }
+
+uint64_t CanonicalHash(JsonValue value) {
+  StateHash hash;
+  if (value.IsObject()) {
+    std::map<std::string, uint64_t, std::less<>> fields;
+    value.ForEachField([&fields](std::string_view key, JsonValue field) {
+      if (field.present()) fields.insert_or_assign(std::string(key), CanonicalHash(field));
+    });
+    hash.Add("{");
+    for (const auto& [key, field] : fields) hash.Add(std::string_view(key)).Add(static_cast<int64_t>(field));
+  } else if (value.IsArray()) {
+    hash.Add("[");
+    value.ForEach([&hash](JsonValue item) { hash.Add(static_cast<int64_t>(CanonicalHash(item))); });
+  } else if (value.present()) {
+    hash.Add(std::string_view(value.Raw()));
+  }
+  return hash.value();
+}
+
+}  // namespace muster::controller

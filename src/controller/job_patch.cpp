@@ -1,0 +1,211 @@
+#include "muster/controller/job_patch.h"
+
+#include <array>
+#include <utility>
+
+#include "json_parts.h"
+#include "json_patch.h"
+#include "muster/controller/names.h"
+#include "muster/core/check.h"
+
+namespace muster::controller {
+namespace {
+
+using k8s::JsonWriter;
+
+// What an admission is decided on, apart from the spec.
+constexpr std::array kLabelsRead = {kQueueNameLabel, kPriorityClassLabel, kMaxExecTimeLabel, kPrebuiltWorkloadName};
+constexpr std::array kAnnotationsRead = {kMinParallelismAnnotation, kCompletionsEqualParallelismAnnotation,
+                                         kElasticJobAnnotation,     kAdmissionGatedByAnnotation,
+                                         kPrebuiltWorkloadName,     kRecordAnnotation};
+
+template <size_t N>
+void TestKeys(std::string_view parent, const Labels& map, const std::array<std::string_view, N>& keys,
+              JsonPatch* patch) {
+  if (map.empty()) {
+    patch->TestNull(Pointer({"metadata", parent}));
+    return;
+  }
+  for (const std::string_view key : keys) {
+    const auto it = map.find(key);
+    const std::string path = Pointer({"metadata", parent, key});
+    it == map.end() ? patch->TestNull(path) : patch->TestText(path, it->second);
+  }
+}
+
+void TestIdentity(const Job& job, JsonPatch* patch) { patch->TestText("/metadata/uid", job.meta.uid); }
+
+void TestSpec(const Job& job, JsonPatch* patch) {
+  patch->TestInt("/metadata/generation", job.meta.generation);
+  // An absent `suspend` is false; the API server fills it in.
+  if (job.suspend) patch->TestBool("/spec/suspend", true);
+}
+
+// The record is the one that the decision knew.
+void TestRecord(const Job& job, JsonPatch* patch) {
+  TestKeys("annotations", job.meta.annotations, std::array{kRecordAnnotation}, patch);
+}
+
+void SetRecord(const Job& job, const Record& record, JsonPatch* patch) {
+  const std::string text = EncodeRecord(record);
+  if (!job.meta.annotations.empty()) {
+    patch->AddText(Pointer({"metadata", "annotations", kRecordAnnotation}), text);
+    return;
+  }
+  JsonWriter map;
+  map.StartObject().Field(kRecordAnnotation, text).EndObject();
+  patch->AddRaw("/metadata/annotations", map.Take());
+}
+
+// Turns one map into another, key by key; a map that does not exist yet is added whole.
+void PatchMap(const std::string& path, const Labels& from, const Labels& to, JsonPatch* patch) {
+  if (from == to) return;
+  if (from.empty()) {
+    JsonWriter map;
+    map.Map(to);
+    patch->AddRaw(path, map.Take());
+    return;
+  }
+  for (const auto& [key, value] : from) {
+    if (!to.contains(key)) patch->Remove(path + Pointer({key}));
+  }
+  for (const auto& [key, value] : to) {
+    const auto it = from.find(key);
+    if (it == from.end() || it->second != value) patch->AddText(path + Pointer({key}), value);
+  }
+}
+
+void PatchTemplate(const Job& job, const TemplateView& to, JsonPatch* patch) {
+  const TemplateView& from = job.view;
+  if (!job.template_has_metadata && (from.labels != to.labels || from.annotations != to.annotations)) {
+    patch->AddRaw("/spec/template/metadata", "{}");
+  }
+  PatchMap("/spec/template/metadata/labels", from.labels, to.labels, patch);
+  PatchMap("/spec/template/metadata/annotations", from.annotations, to.annotations, patch);
+  PatchMap("/spec/template/spec/nodeSelector", from.node_selector, to.node_selector, patch);
+  if (from.tolerations == to.tolerations) return;
+  if (to.tolerations.empty()) {
+    patch->Remove("/spec/template/spec/tolerations");
+    return;
+  }
+  JsonWriter list;
+  WriteTolerations(to.tolerations, &list);
+  patch->AddRaw("/spec/template/spec/tolerations", list.Take());
+}
+
+void PatchCounts(const Job& job, int32_t parallelism, std::optional<int32_t> completions, JsonPatch* patch) {
+  if (parallelism != job.parallelism) patch->AddInt("/spec/parallelism", parallelism);
+  if (completions.has_value() && completions != job.completions) patch->AddInt("/spec/completions", *completions);
+}
+
+}  // namespace
+
+absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, const FlavorMap& flavors) {
+  MUSTER_CHECK(job.suspend);
+  MUSTER_CHECK(order.admission.pod_sets.size() == 1);
+  const engine::PodSetAssignment& assignment = order.admission.pod_sets.front();
+  auto wanted = MakeInjection(assignment, order.admission.cluster_queue, order.local_queue, order.workload, flavors);
+  if (!wanted.ok()) return wanted.status();
+  const JobShape original = OriginalShape(job);
+  auto injected = Inject(original.view, *wanted);
+  if (!injected.ok()) return injected.status();
+
+  Record record;
+  record.claim = order.claim;
+  record.job_uid = job.meta.uid;
+  record.local_queue = order.local_queue;
+  record.admission = order.admission;
+  record.reserved_at = order.reserved_at;
+  record.injected = std::move(injected->added);
+  record.eviction = order.eviction;
+  int32_t parallelism = original.parallelism;
+  std::optional<int32_t> completions = original.completions;
+  if (assignment.count < original.pod_count()) {
+    record.parallelism = original.parallelism;
+    parallelism = assignment.count;
+    if (CompletionsFollowParallelism(job)) {
+      record.completions = original.completions;
+      completions = assignment.count;
+    }
+  }
+
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestSpec(job, &patch);
+  TestKeys("labels", job.meta.labels, kLabelsRead, &patch);
+  TestKeys("annotations", job.meta.annotations, kAnnotationsRead, &patch);
+  SetRecord(job, record, &patch);
+  PatchTemplate(job, injected->result, &patch);
+  PatchCounts(job, parallelism, completions, &patch);
+  patch.AddBool("/spec/suspend", false);
+  return JobPatch{patch.Take(), std::move(record)};
+}
+
+JobPatch BuildStop(const Job& job, const Record& record, const Eviction& eviction) {
+  Record stopped = record;
+  stopped.state = Record::State::kStopped;
+  stopped.eviction = eviction;
+  // Read from the record and not from the Job: a stop that is repeated finds the counts already set back.
+  const int32_t parallelism = stopped.parallelism.value_or(job.parallelism);
+  const std::optional<int32_t> completions = stopped.completions;
+  stopped.parallelism.reset();
+  stopped.completions.reset();
+
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestRecord(job, &patch);
+  SetRecord(job, stopped, &patch);
+  PatchCounts(job, parallelism, completions, &patch);
+  patch.AddBool("/spec/suspend", true);
+  return {patch.Take(), std::move(stopped)};
+}
+
+std::string BuildSuspend(const Job& job) {
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestRecord(job, &patch);
+  return patch.AddBool("/spec/suspend", true).Take();
+}
+
+std::string BuildRestore(const Job& job) {
+  MUSTER_CHECK(job.record != nullptr);
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestSpec(job, &patch);
+  TestRecord(job, &patch);
+  patch.Remove(Pointer({"metadata", "annotations", kRecordAnnotation}));
+  PatchTemplate(job, OriginalShape(job).view, &patch);
+  return patch.Take();
+}
+
+JobPatch BuildResume(const Job& job) {
+  MUSTER_CHECK(job.record != nullptr);
+  Record record = *job.record;
+  ++record.resumed;
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestSpec(job, &patch);
+  TestRecord(job, &patch);
+  SetRecord(job, record, &patch);
+  patch.AddBool("/spec/suspend", false);
+  return {patch.Take(), std::move(record)};
+}
+
+std::string BuildRecordAgain(const Job& job, const Record& record) {
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestSpec(job, &patch);
+  TestRecord(job, &patch);
+  SetRecord(job, record, &patch);
+  return patch.Take();
+}
+
+std::string BuildClearStartTime(const Job& job) {
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject();
+  out.Field("uid", job.meta.uid).Field("resourceVersion", job.meta.resource_version).EndObject();
+  out.Key("status").StartObject().Key("startTime").Null().EndObject();
+  return out.EndObject().Take();
+}
+
+}  // namespace muster::controller
