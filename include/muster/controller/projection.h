@@ -1,0 +1,75 @@
+// What a Workload should look like: a pure function of what it looks like now and of what the controller knows.
+// Doing it twice changes nothing, so a writer may compare, write, and compare again at any time, and skip any
+// number of states in between without losing what must stay visible of them (evictions, execution time).
+//
+// Source: design decision 6; kueue_semantics 1.6, 2.4, 5.3, 5.4, 7.2-7.4; golden cases.
+// Threading: pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/controller/job.h"
+#include "muster/controller/workload.h"
+#include "muster/engine/reason.h"
+
+namespace muster::controller {
+
+struct WorkloadFacts {
+  enum class State : uint8_t {
+    kPending,   // holds nothing
+    kAdmitted,  // holds its quota and runs, or is about to
+    kEvicting,  // is being stopped and holds its quota until its pods are gone
+    kFinished,
+  };
+  State state = State::kPending;
+  bool active = true;  // spec.active
+  // Of kPending: why; unset while nobody looked at it.
+  std::optional<engine::Reason> reason;
+  // Of kPending: what it asks for.
+  std::vector<PodSetRequests> requests;
+  // Of kAdmitted and kEvicting, and of kFinished where it was admitted.
+  std::optional<engine::Admission> admission;
+  WallTime reserved_at;
+  // The last eviction, as long as the record has it.
+  std::optional<Eviction> eviction;
+  // Seconds executed in all admissions that have ended; unset: as the Workload says.
+  std::optional<int64_t> past_execution_seconds;
+  bool cluster_queue_stopped = false;
+  bool local_queue_stopped = false;
+  // Of kFinished: the condition.
+  std::string finished_reason;
+  std::string finished_message;
+};
+
+WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, const WorkloadFacts& facts, WallTime now);
+
+// Whether the Workload tells of this eviction and no longer shows the quota as held.
+bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction);
+
+// The totals with one more eviction.
+std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, const std::string& reason,
+                                         const std::string& underlying_cause);
+
+struct Priority {
+  int32_t value = 0;
+  std::optional<PriorityClassRef> ref;
+  friend bool operator==(const Priority&, const Priority&) = default;
+};
+
+WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,
+                         std::optional<int64_t> max_execution_seconds);
+
+// The template's texts as the Workload has them: without what the job controller and an admission added.
+// REQUIRES: job.spec_rest.
+std::vector<PodSetText> ProjectTexts(const Job& job);
+
+// A spec that differs from the Workload's in what the reference compares.
+bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool holds_quota);
+
+// Labels and annotations that the Workload of a Job is created with.
+Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy);
+Labels ProjectAnnotations(const Job& job, engine::ClaimId claim);
+
+}  // namespace muster::controller

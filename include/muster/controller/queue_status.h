@@ -1,0 +1,60 @@
+// status of ClusterQueues and LocalQueues: what it should be, as a pure function of the engine's view.
+//
+// Source: kueue_semantics 1.3, 1.5; golden cases.
+// Threading: values and pure functions.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/engine/engine.h"
+#include "muster/k8s_client/object.h"
+
+namespace muster::controller {
+
+struct ResourceUsage {
+  std::string name;
+  std::string total;
+  std::string borrowed;  // of ClusterQueues only
+  friend bool operator==(const ResourceUsage&, const ResourceUsage&) = default;
+};
+
+struct FlavorUsageStatus {
+  std::string name;
+  std::vector<ResourceUsage> resources;
+  friend bool operator==(const FlavorUsageStatus&, const FlavorUsageStatus&) = default;
+};
+
+struct QueueStatus {
+  std::vector<k8s::Condition> conditions;
+  std::vector<FlavorUsageStatus> flavors_reservation;
+  std::vector<FlavorUsageStatus> flavors_usage;
+  int64_t pending = 0;
+  int64_t reserving = 0;
+  int64_t admitted = 0;
+  // Whether the counts are there at all: an empty status is not one with zeros.
+  bool present = false;
+  friend bool operator==(const QueueStatus&, const QueueStatus&) = default;
+};
+
+// A ClusterQueue or LocalQueue, for its status alone.
+struct QueueObject {
+  k8s::ObjectMeta meta;
+  QueueStatus status;
+};
+
+absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluster_queue);
+
+QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
+                          WallTime now);
+QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::LocalQueueView& view,
+                          WallTime now);
+
+// Merge patch of the status, with resourceVersion and the whole conditions. RETURNS: empty where nothing differs.
+std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wanted, bool cluster_queue);
+
+}  // namespace muster::controller

@@ -1,0 +1,42 @@
+// Why a workload waits, in the reference's words.
+//
+// Source: kueue_semantics 1.6, 4.6, 5.3, 5.6; the golden cases and oracle category 10.
+// Threading: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "muster/engine/engine.h"
+#include "muster/engine/reason.h"
+
+namespace muster::controller {
+
+// The reason of the condition QuotaReserved=False.
+std::string_view ReasonName(engine::ReasonCode code);
+
+// The message of that condition. Conditions hold at most 32768 bytes; longer texts end in " ...".
+std::string ReasonMessage(const engine::Reason& reason);
+
+// Whether two reasons tell a user the same thing apart from numbers: then the second is not worth a write.
+bool SameKind(const engine::Reason& a, const engine::Reason& b);
+
+// Whether the workload was looked at by a pass, in contrast to one that never reached a queue.
+bool WasEvaluated(const engine::Reason& reason);
+
+// The reason and message of the Evicted condition.
+std::string_view EvictedReason(engine::EvictionReason reason);
+// Of the Preempted condition; empty where nobody preempted.
+std::string_view PreemptedReason(engine::EvictionReason reason);
+struct PreemptionParties {
+  std::string preemptor_workload_uid;
+  std::string preemptor_job_uid;
+  std::string preemptor_path;  // "/cohort/queue"
+  std::string preemptee_path;
+};
+std::string EvictedMessage(engine::EvictionReason reason, const PreemptionParties& parties);
+
+// At most `max` bytes, whole UTF-8 characters; what is cut ends in " ...".
+std::string Truncated(std::string text, size_t max);
+
+}  // namespace muster::controller

@@ -1,0 +1,253 @@
+#include "muster/controller/projection.h"
+
+#include <algorithm>
+#include <array>
+
+#include "muster/controller/names.h"
+#include "muster/controller/reason_text.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using State = WorkloadFacts::State;
+
+constexpr std::string_view kNoReservation = "The workload has no reservation";
+constexpr std::string_view kDeactivated = "Deactivated";
+constexpr std::string_view kDeactivatedMessage = "The workload is deactivated";
+
+// Labels that the job controller puts on templates; what names a single Job's pods by uid is not the user's.
+constexpr std::array<std::string_view, 3> kControllerLabels = {"job-name", "controller-uid",
+                                                               "batch.kubernetes.io/controller-uid"};
+
+constexpr int64_t kNanosPerSecond = 1'000'000'000;
+int64_t Seconds(WallTime t) { return t.unix_nanos / kNanosPerSecond; }
+// As the API stores it; else a state would differ from itself once it was written and read.
+WallTime WholeSeconds(WallTime t) { return {Seconds(t) * kNanosPerSecond}; }
+
+// One status under construction.
+class Draft {
+ public:
+  Draft(const WorkloadStatus& known, int64_t generation) : status_(known), generation_(generation) {}
+
+  WorkloadStatus& status() { return status_; }
+  const k8s::Condition* Find(std::string_view type) const { return k8s::FindCondition(status_.conditions, type); }
+  bool IsTrue(std::string_view type) const { return k8s::IsTrue(status_.conditions, type); }
+
+  // A condition that says the same already keeps its observedGeneration: a new generation alone is no news.
+  void Set(std::string_view type, bool value, std::string_view reason, std::string_view message, WallTime at) {
+    const std::string_view status = value ? "True" : "False";
+    if (const k8s::Condition* known = Find(type);
+        known != nullptr && known->status == status && known->reason == reason && known->message == message) {
+      return;
+    }
+    k8s::Condition wanted;
+    wanted.type = type;
+    wanted.status = status;
+    wanted.reason = reason;
+    wanted.message = message;
+    wanted.observed_generation = generation_;
+    k8s::SetCondition(&status_.conditions, std::move(wanted), WholeSeconds(at));
+  }
+
+ private:
+  WorkloadStatus status_;
+  int64_t generation_;
+};
+
+void ShowReservation(const WorkloadFacts& facts, Draft* draft) {
+  WorkloadStatus& status = draft->status();
+  status.admission = ToApi(*facts.admission);
+  status.resource_requests.clear();
+  draft->Set("QuotaReserved", true, "QuotaReserved",
+             Cat("Quota reserved in ClusterQueue ", facts.admission->cluster_queue), facts.reserved_at);
+  draft->Set("Admitted", true, "Admitted", "The workload is admitted", facts.reserved_at);
+}
+
+void ShowEvicted(const Eviction& eviction, Draft* draft) {
+  draft->status().evictions = eviction.totals;
+  draft->Set("Evicted", true, eviction.reason, eviction.message, eviction.at);
+  if (!eviction.preemption_reason.empty()) {
+    draft->Set("Preempted", true, eviction.preemption_reason, eviction.message, eviction.at);
+  }
+}
+
+std::string Previously(std::string_view message) { return Cat("Previously: ", message); }
+
+// The eviction was shown, and a later reservation too.
+bool ShowsEndedEviction(const Eviction& eviction, const Draft& draft, const WorkloadStatus& status) {
+  const k8s::Condition* evicted = draft.Find("Evicted");
+  return status.evictions == eviction.totals && evicted != nullptr && evicted->status == "False" &&
+         evicted->message == Previously(eviction.message);
+}
+
+// A reservation ends what an eviction said.
+void EndEviction(const WorkloadFacts& facts, Draft* draft) {
+  for (const std::string_view type : {"Evicted", "Preempted"}) {
+    const k8s::Condition* condition = draft->Find(type);
+    if (condition == nullptr || condition->status != "True") continue;
+    draft->Set(type, false, "QuotaReserved", Previously(condition->message), facts.reserved_at);
+  }
+}
+
+// Whether the Requeued condition was set after the eviction, not by an earlier one.
+bool RequeuedAfter(const k8s::Condition* requeued, const Eviction& eviction) {
+  return requeued != nullptr && Seconds(requeued->last_transition) >= Seconds(eviction.at);
+}
+
+void ShowRequeued(const WorkloadFacts& facts, WallTime now, Draft* draft) {
+  if (facts.eviction.has_value() && !RequeuedAfter(draft->Find("Requeued"), *facts.eviction)) {
+    const Eviction& eviction = *facts.eviction;
+    draft->Set("Requeued", eviction.reason == "Preempted", eviction.reason, eviction.message, now);
+  }
+  const k8s::Condition* requeued = draft->Find("Requeued");
+  if (requeued == nullptr || requeued->status == "True") return;
+  const std::string reason = requeued->reason;
+  if (reason.starts_with(kDeactivated) && facts.active) {
+    draft->Set("Requeued", true, "Reactivated", "The workload was reactivated", now);
+  } else if (reason == "ClusterQueueStopped" && !facts.cluster_queue_stopped) {
+    draft->Set("Requeued", true, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped", now);
+  } else if (reason == "LocalQueueStopped" && !facts.local_queue_stopped) {
+    draft->Set("Requeued", true, "LocalQueueRestarted", "The LocalQueue was restarted after being stopped", now);
+  }
+}
+
+void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
+  WorkloadStatus& status = draft->status();
+  if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, draft);
+  // Deactivated while it waited: an eviction too, though nothing had to be stopped.
+  if (!facts.active && !draft->IsTrue("Evicted")) {
+    status.evictions = CountEviction(std::move(status.evictions), std::string(kDeactivated), "");
+    draft->Set("Evicted", true, kDeactivated, kDeactivatedMessage, now);
+  }
+  const k8s::Condition* evicted = draft->Find("Evicted");
+  const std::string evicted_message = evicted == nullptr ? std::string() : evicted->message;
+  const k8s::Condition* reserved = draft->Find("QuotaReserved");
+  const bool had_quota = reserved != nullptr && reserved->status == "True";
+  status.admission.reset();
+  if (!facts.active) {
+    draft->Set("QuotaReserved", false, kDeactivated, evicted_message, now);
+  } else if (facts.reason.has_value()) {
+    draft->Set("QuotaReserved", false, ReasonName(facts.reason->code), ReasonMessage(*facts.reason), now);
+    if (WasEvaluated(*facts.reason)) status.resource_requests = facts.requests;
+  } else if (had_quota || facts.eviction.has_value()) {
+    if (reserved == nullptr || had_quota) {
+      draft->Set("QuotaReserved", false, ReasonName(engine::ReasonCode::kPendingEvaluation), evicted_message, now);
+    }
+  }
+  if (draft->Find("QuotaReserved") != nullptr) draft->Set("Admitted", false, "NoReservation", kNoReservation, now);
+  ShowRequeued(facts, now, draft);
+}
+
+}  // namespace
+
+WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, const WorkloadFacts& facts,
+                             WallTime now) {
+  Draft draft(known, generation);
+  // What is finished stays as it was at its end.
+  if (draft.IsTrue("Finished") && facts.state != State::kFinished) return known;
+  if (facts.past_execution_seconds.has_value()) draft.status().past_execution_seconds = *facts.past_execution_seconds;
+  switch (facts.state) {
+    case State::kPending:
+      ShowPending(facts, now, &draft);
+      break;
+    case State::kAdmitted:
+    case State::kFinished:
+      if (facts.eviction.has_value() && !ShowsEndedEviction(*facts.eviction, draft, known)) {
+        ShowEvicted(*facts.eviction, &draft);
+      }
+      if (facts.admission.has_value()) {
+        EndEviction(facts, &draft);
+        ShowRequeued(facts, now, &draft);
+        ShowReservation(facts, &draft);
+      }
+      break;
+    case State::kEvicting:
+      if (facts.admission.has_value()) ShowReservation(facts, &draft);
+      if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, &draft);
+      break;
+  }
+  if (facts.state == State::kFinished) {
+    draft.Set("Finished", true, facts.finished_reason, facts.finished_message, now);
+  }
+  return std::move(draft.status());
+}
+
+bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction) {
+  const k8s::Condition* reserved = k8s::FindCondition(status.conditions, "QuotaReserved");
+  return status.evictions == eviction.totals && reserved != nullptr && reserved->status == "False" &&
+         k8s::FindCondition(status.conditions, "Evicted") != nullptr;
+}
+
+std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, const std::string& reason,
+                                         const std::string& underlying_cause) {
+  for (EvictionCount& entry : totals) {
+    if (entry.reason == reason && entry.underlying_cause == underlying_cause) {
+      ++entry.count;
+      return totals;
+    }
+  }
+  totals.push_back({reason, underlying_cause, 1});
+  return totals;
+}
+
+WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,
+                         std::optional<int64_t> max_execution_seconds) {
+  const JobShape shape = OriginalShape(job);
+  WorkloadSpec out;
+  out.queue_name = job.queue_name();
+  out.priority = priority.value;
+  out.priority_class = priority.ref;
+  out.max_execution_seconds = max_execution_seconds;
+  WorkloadPodSet pod_set;
+  pod_set.name = kJobPodSet;
+  pod_set.count = shape.pod_count();
+  pod_set.min_count = min_count;
+  pod_set.containers_hash = job.containers_hash;
+  pod_set.tolerations = shape.view.tolerations;
+  out.pod_sets.push_back(std::move(pod_set));
+  return out;
+}
+
+std::vector<PodSetText> ProjectTexts(const Job& job) {
+  const TemplateView view = OriginalShape(job).view;
+  PodSetText text;
+  text.labels = view.labels;
+  for (const std::string_view key : kControllerLabels) {
+    if (const auto it = text.labels.find(key); it != text.labels.end()) text.labels.erase(it);
+  }
+  text.annotations = view.annotations;
+  text.node_selector = view.node_selector;
+  text.spec_rest = *job.spec_rest;
+  return {std::move(text)};
+}
+
+bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool holds_quota) {
+  if (known.priority != wanted.priority || known.priority_class != wanted.priority_class) return true;
+  // The rest may not change while quota is reserved.
+  if (holds_quota) return false;
+  return known != wanted;
+}
+
+Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy) {
+  Labels out;
+  for (const std::string& key : keys_to_copy) {
+    if (const auto it = job.meta.labels.find(key); it != job.meta.labels.end()) out.insert(*it);
+  }
+  if (IsLabelValue(job.meta.uid)) out.insert_or_assign(std::string(kJobUidLabel), job.meta.uid);
+  out.insert_or_assign(std::string(kRecordHolderLabel), "job");
+  return out;
+}
+
+Labels ProjectAnnotations(const Job& job, engine::ClaimId claim) {
+  Labels out;
+  for (const auto& [key, value] : job.meta.annotations) {
+    if (std::string_view(key).starts_with(kProvisioningRequestPrefix) || key == kAdmissionGatedByAnnotation) {
+      out.emplace(key, value);
+    }
+  }
+  if (claim.IsSet()) out.insert_or_assign(std::string(kClaimAnnotation), claim.ToString());
+  return out;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,205 @@
+#include "muster/controller/queue_status.h"
+
+#include <algorithm>
+
+#include "muster/core/check.h"
+#include "muster/core/quantity.h"
+#include "muster/k8s_client/json_reader.h"
+#include "muster/k8s_client/json_writer.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using engine::InactiveReason;
+using k8s::JsonValue;
+using k8s::JsonWriter;
+
+constexpr int64_t kNanosPerSecond = 1'000'000'000;
+
+// ---- reading ------------------------------------------------------------------------------------
+
+std::vector<FlavorUsageStatus> ReadUsage(JsonValue list) {
+  std::vector<FlavorUsageStatus> out;
+  list.ForEach([&out](JsonValue flavor) {
+    FlavorUsageStatus& added = out.emplace_back();
+    added.name = flavor["name"].String();
+    flavor["resources"].ForEach([&added](JsonValue resource) {
+      added.resources.push_back({resource["name"].String(), resource["total"].Scalar(), resource["borrowed"].Scalar()});
+    });
+  });
+  return out;
+}
+
+// ---- projecting ---------------------------------------------------------------------------------
+
+std::vector<FlavorUsageStatus> Usage(const std::vector<engine::FlavorUsage>& usage, Amount engine::FlavorUsage::*amount,
+                                     bool with_borrowed) {
+  std::vector<FlavorUsageStatus> out;
+  for (const engine::FlavorUsage& entry : usage) {
+    auto flavor = std::find_if(out.begin(), out.end(), [&entry](const auto& f) { return f.name == entry.flavor; });
+    if (flavor == out.end()) flavor = out.insert(out.end(), {entry.flavor, {}});
+    ResourceUsage resource{entry.resource, FormatAmount(entry.resource, entry.*amount), ""};
+    if (with_borrowed) resource.borrowed = FormatAmount(entry.resource, entry.borrowed);
+    flavor->resources.push_back(std::move(resource));
+  }
+  return out;
+}
+
+void SetActive(bool active, std::string_view reason, std::string message, int64_t generation, WallTime now,
+               QueueStatus* status) {
+  k8s::Condition wanted;
+  wanted.type = "Active";
+  wanted.status = active ? "True" : "False";
+  wanted.reason = reason;
+  wanted.message = std::move(message);
+  wanted.observed_generation = generation;
+  k8s::SetCondition(&status->conditions, std::move(wanted), {now.unix_nanos / kNanosPerSecond * kNanosPerSecond});
+}
+
+std::string_view ReasonName(InactiveReason reason) {
+  switch (reason) {
+    case InactiveReason::kTerminating:
+      return "Terminating";
+    case InactiveReason::kStopped:
+      return "Stopped";
+    case InactiveReason::kFlavorNotFound:
+      return "FlavorNotFound";
+    case InactiveReason::kCohortCycle:
+      return "CohortCycle";
+    case InactiveReason::kUnsupported:
+      return "Unsupported";
+  }
+  CheckFailed(__FILE__, __LINE__, "known inactive reason");
+}
+
+std::string ReasonText(InactiveReason reason, const std::string& details) {
+  switch (reason) {
+    case InactiveReason::kTerminating:
+      return "clusterQueue is terminating";
+    case InactiveReason::kStopped:
+      return "is stopped";
+    case InactiveReason::kFlavorNotFound:
+      return Cat("references missing ResourceFlavor(s): ", details);
+    case InactiveReason::kCohortCycle:
+      return Cat("its cohorts form a cycle: ", details);
+    case InactiveReason::kUnsupported:
+      return Cat("uses what is not supported: ", details);
+  }
+  CheckFailed(__FILE__, __LINE__, "known inactive reason");
+}
+
+// The terminating queue's message is a sentence of its own in the reference.
+std::string InactiveMessage(const engine::ClusterQueueView& view) {
+  if (view.inactive_reasons.front() == InactiveReason::kTerminating) {
+    return "Can't admit new workloads; clusterQueue is terminating";
+  }
+  std::string out = "Can't admit new workloads: ";
+  for (size_t i = 0; i < view.inactive_reasons.size(); ++i) {
+    const std::string details = i < view.inactive_details.size() ? view.inactive_details[i] : std::string();
+    out += Cat(i == 0 ? "" : ", ", ReasonText(view.inactive_reasons[i], details));
+  }
+  return out + ".";
+}
+
+template <typename View>
+QueueStatus ProjectCounts(const QueueStatus& known, const View& view, bool cluster_queue) {
+  QueueStatus out = known;
+  out.present = true;
+  out.pending = view.pending_active + view.pending_inadmissible;
+  out.reserving = view.reserving;
+  out.admitted = view.admitted;
+  out.flavors_reservation = Usage(view.usage, &engine::FlavorUsage::reserved, cluster_queue);
+  out.flavors_usage = Usage(view.usage, &engine::FlavorUsage::used, cluster_queue);
+  return out;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+void WriteUsage(std::string_view key, const std::vector<FlavorUsageStatus>& usage, bool cluster_queue,
+                JsonWriter* out) {
+  out->Key(key).StartArray();
+  for (const FlavorUsageStatus& flavor : usage) {
+    out->StartObject().Field("name", flavor.name).Key("resources").StartArray();
+    for (const ResourceUsage& resource : flavor.resources) {
+      out->StartObject().Field("name", resource.name).Field("total", resource.total);
+      if (cluster_queue) out->Field("borrowed", resource.borrowed);
+      out->EndObject();
+    }
+    out->EndArray().EndObject();
+  }
+  out->EndArray();
+}
+
+}  // namespace
+
+absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluster_queue) {
+  k8s::JsonDocument document(json);
+  const JsonValue root = document.root();
+  QueueObject out;
+  out.meta = k8s::DecodeMeta(root);
+  const JsonValue status = root["status"];
+  out.status.conditions = k8s::DecodeConditions(status["conditions"]);
+  out.status.flavors_reservation = ReadUsage(status["flavorsReservation"]);
+  out.status.flavors_usage = ReadUsage(status["flavorsUsage"]);
+  out.status.present = status["pendingWorkloads"].present();
+  out.status.pending = status["pendingWorkloads"].Int();
+  out.status.reserving = status["reservingWorkloads"].Int();
+  out.status.admitted = status["admittedWorkloads"].Int();
+  if (const absl::Status s =
+          document.Finish(Cat(cluster_queue ? "ClusterQueue " : "LocalQueue ", out.meta.key().ToString()));
+      !s.ok()) {
+    return s;
+  }
+  return out;
+}
+
+QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
+                          WallTime now) {
+  QueueStatus out = ProjectCounts(known, view, true);
+  if (view.active || view.inactive_reasons.empty()) {
+    SetActive(view.active, view.active ? "Ready" : "Unknown", "Can admit new workloads", generation, now, &out);
+  } else {
+    SetActive(false, ReasonName(view.inactive_reasons.front()), InactiveMessage(view), generation, now, &out);
+  }
+  return out;
+}
+
+QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::LocalQueueView& view,
+                          WallTime now) {
+  QueueStatus out = ProjectCounts(known, view, false);
+  if (view.stopped) {
+    SetActive(false, "Stopped", "LocalQueue is stopped", generation, now, &out);
+  } else if (!view.cluster_queue_exists) {
+    SetActive(false, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", generation, now, &out);
+  } else if (!view.active) {
+    SetActive(false, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue", generation, now, &out);
+  } else {
+    SetActive(true, "Ready", "Can submit new workloads to localQueue", generation, now, &out);
+  }
+  return out;
+}
+
+std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wanted, bool cluster_queue) {
+  const QueueStatus& from = known.status;
+  if (from == wanted) return "";
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject();
+  out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version).EndObject();
+  out.Key("status").StartObject();
+  if (from.conditions != wanted.conditions) out.Key("conditions").Conditions(wanted.conditions);
+  if (from.flavors_reservation != wanted.flavors_reservation) {
+    WriteUsage("flavorsReservation", wanted.flavors_reservation, cluster_queue, &out);
+  }
+  if (from.flavors_usage != wanted.flavors_usage) {
+    WriteUsage("flavorsUsage", wanted.flavors_usage, cluster_queue, &out);
+    // The name a LocalQueue has for it in v1beta1.
+    if (!cluster_queue) WriteUsage("flavorUsage", wanted.flavors_usage, cluster_queue, &out);
+  }
+  if (!from.present || from.pending != wanted.pending) out.Field("pendingWorkloads", wanted.pending);
+  if (!from.present || from.reserving != wanted.reserving) out.Field("reservingWorkloads", wanted.reserving);
+  if (!from.present || from.admitted != wanted.admitted) out.Field("admittedWorkloads", wanted.admitted);
+  return out.EndObject().EndObject().Take();
+}
+
+}  // namespace muster::controller

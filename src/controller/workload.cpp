@@ -1,0 +1,285 @@
+#include "muster/controller/workload.h"
+
+#include <limits>
+
+#include "json_parts.h"
+#include "muster/controller/job.h"
+#include "muster/controller/names.h"
+#include "muster/core/check.h"
+#include "muster/core/hash.h"
+#include "muster/core/quantity.h"
+#include "muster/k8s_client/json_reader.h"
+#include "muster/k8s_client/json_writer.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using k8s::JsonValue;
+using k8s::JsonWriter;
+
+constexpr std::string_view kApiVersion = "kueue.x-k8s.io/v1beta2";
+
+// ---- reading ------------------------------------------------------------------------------------
+
+WorkloadPodSet ReadPodSet(JsonValue value) {
+  WorkloadPodSet out;
+  out.name = value["name"].String();
+  out.count = static_cast<int32_t>(value["count"].Int(1));
+  if (const auto min = value["minCount"].OptionalInt(); min.has_value()) out.min_count = static_cast<int32_t>(*min);
+  const JsonValue spec = value["template"]["spec"];
+  StateHash hash;
+  hash.Add(static_cast<int64_t>(CanonicalHash(spec["containers"])));
+  hash.Add(static_cast<int64_t>(CanonicalHash(spec["initContainers"])));
+  out.containers_hash = hash.value();
+  out.tolerations = ReadTolerations(spec["tolerations"]);
+  return out;
+}
+
+WorkloadSpec ReadSpec(JsonValue spec) {
+  WorkloadSpec out;
+  out.queue_name = spec["queueName"].String();
+  out.priority = static_cast<int32_t>(spec["priority"].Int());
+  if (const JsonValue ref = spec["priorityClassRef"]; ref.present()) {
+    out.priority_class = {ref["group"].String(), ref["kind"].String(), ref["name"].String()};
+  }
+  out.max_execution_seconds = spec["maximumExecutionTimeSeconds"].OptionalInt();
+  spec["podSets"].ForEach([&out](JsonValue pod_set) { out.pod_sets.push_back(ReadPodSet(pod_set)); });
+  return out;
+}
+
+ResourceList ReadResources(JsonValue value) {
+  ResourceList out;
+  value.ForEachField([&out](std::string_view key, JsonValue v) { out.emplace(std::string(key), v.Scalar()); });
+  return out;
+}
+
+WorkloadAdmission ReadAdmission(JsonValue value) {
+  WorkloadAdmission out;
+  out.cluster_queue = value["clusterQueue"].String();
+  value["podSetAssignments"].ForEach([&out](JsonValue item) {
+    AdmittedPodSet pod_set;
+    pod_set.name = item["name"].String();
+    pod_set.count = static_cast<int32_t>(item["count"].Int());
+    pod_set.usage = ReadResources(item["resourceUsage"]);
+    pod_set.flavors = ReadResources(item["flavors"]);
+    out.pod_sets.push_back(std::move(pod_set));
+  });
+  return out;
+}
+
+WorkloadStatus ReadStatus(JsonValue status) {
+  WorkloadStatus out;
+  out.conditions = k8s::DecodeConditions(status["conditions"]);
+  if (const JsonValue admission = status["admission"]; admission.present()) out.admission = ReadAdmission(admission);
+  status["resourceRequests"].ForEach([&out](JsonValue item) {
+    out.resource_requests.push_back({item["name"].String(), ReadResources(item["resources"])});
+  });
+  out.evictions = ReadEvictionCounts(status["schedulingStats"]["evictions"]);
+  out.past_execution_seconds = status["accumulatedPastExecutionTimeSeconds"].Int();
+  return out;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+void WriteStrings(const std::map<std::string, std::string>& map, JsonWriter* out) {
+  out->StartObject();
+  for (const auto& [key, value] : map) out->Field(key, value);
+  out->EndObject();
+}
+
+// The rest of the pod spec is spliced in unparsed: `{...}` without its closing brace, then the two of our own.
+std::string PodSpec(const PodSetText& text, const std::vector<gang::Toleration>& tolerations) {
+  JsonWriter own;
+  own.StartObject();
+  if (!text.node_selector.empty()) own.Key("nodeSelector").Map(text.node_selector);
+  if (!tolerations.empty()) {
+    own.Key("tolerations");
+    WriteTolerations(tolerations, &own);
+  }
+  std::string own_text = own.EndObject().Take();
+  if (text.spec_rest.empty() || text.spec_rest == "{}") return own_text;
+  if (own_text == "{}") return text.spec_rest;
+  std::string out = text.spec_rest;
+  MUSTER_CHECK(out.back() == '}');
+  out.back() = ',';
+  return out.append(own_text, 1);
+}
+
+void WritePodSets(const WorkloadSpec& spec, const std::vector<PodSetText>& texts, JsonWriter* out) {
+  MUSTER_CHECK(spec.pod_sets.size() == texts.size());
+  out->Key("podSets").StartArray();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const WorkloadPodSet& pod_set = spec.pod_sets[i];
+    out->StartObject().Field("name", pod_set.name).Field("count", pod_set.count);
+    if (pod_set.min_count.has_value()) out->Field("minCount", *pod_set.min_count);
+    out->Key("template").StartObject().Key("metadata").StartObject();
+    if (!texts[i].labels.empty()) out->Key("labels").Map(texts[i].labels);
+    if (!texts[i].annotations.empty()) out->Key("annotations").Map(texts[i].annotations);
+    out->EndObject();
+    out->Key("spec").Raw(PodSpec(texts[i], pod_set.tolerations)).EndObject();
+    out->Key("topologyRequest").StartObject();
+    out->Field("podIndexLabel", "batch.kubernetes.io/job-completion-index").EndObject();
+    out->EndObject();
+  }
+  out->EndArray();
+}
+
+void WritePriorityClass(const PriorityClassRef& ref, JsonWriter* out) {
+  out->StartObject().Field("group", ref.group).Field("kind", ref.kind).Field("name", ref.name).EndObject();
+}
+
+void WriteAdmission(const WorkloadAdmission& admission, JsonWriter* out) {
+  out->StartObject().Field("clusterQueue", admission.cluster_queue);
+  out->Key("podSetAssignments").StartArray();
+  for (const AdmittedPodSet& pod_set : admission.pod_sets) {
+    out->StartObject().Field("name", pod_set.name);
+    if (!pod_set.flavors.empty()) {
+      out->Key("flavors");
+      WriteStrings(pod_set.flavors, out);
+    }
+    if (!pod_set.usage.empty()) {
+      out->Key("resourceUsage");
+      WriteStrings(pod_set.usage, out);
+    }
+    out->Field("count", pod_set.count).EndObject();
+  }
+  out->EndArray().EndObject();
+}
+
+void WriteRequests(const std::vector<PodSetRequests>& requests, JsonWriter* out) {
+  if (requests.empty()) {
+    out->Null();
+    return;
+  }
+  out->StartArray();
+  for (const PodSetRequests& pod_set : requests) {
+    out->StartObject().Field("name", pod_set.name).Key("resources");
+    WriteStrings(pod_set.resources, out);
+    out->EndObject();
+  }
+  out->EndArray();
+}
+
+}  // namespace
+
+absl::StatusOr<Workload> DecodeWorkload(std::string_view json) {
+  k8s::JsonDocument document(json);
+  const JsonValue root = document.root();
+  Workload out;
+  out.meta = k8s::DecodeMeta(root);
+  out.active = root["spec"]["active"].Bool(true);
+  out.spec = ReadSpec(root["spec"]);
+  out.status = ReadStatus(root["status"]);
+  if (const absl::Status s = document.Finish(Cat("Workload ", out.meta.key().ToString())); !s.ok()) return s;
+  return out;
+}
+
+std::string EncodeWorkload(const WorkloadBody& body) {
+  JsonWriter out;
+  out.StartObject().Field("apiVersion", kApiVersion).Field("kind", "Workload");
+  out.Key("metadata").StartObject().Field("name", body.name).Field("namespace", body.ns);
+  if (!body.labels.empty()) out.Key("labels").Map(body.labels);
+  if (!body.annotations.empty()) out.Key("annotations").Map(body.annotations);
+  out.Key("ownerReferences").StartArray().StartObject();
+  out.Field("apiVersion", body.owner.api_version).Field("kind", body.owner.kind).Field("name", body.owner.name);
+  out.Field("uid", body.owner.uid).Field("controller", true).Field("blockOwnerDeletion", true);
+  out.EndObject().EndArray().EndObject();
+  out.Key("spec").StartObject().Field("active", true).Field("queueName", body.spec.queue_name);
+  WritePodSets(body.spec, body.texts, &out);
+  out.Field("priority", body.spec.priority);
+  if (body.spec.priority_class.has_value()) {
+    out.Key("priorityClassRef");
+    WritePriorityClass(*body.spec.priority_class, &out);
+  }
+  if (body.spec.max_execution_seconds.has_value()) {
+    out.Field("maximumExecutionTimeSeconds", *body.spec.max_execution_seconds);
+  }
+  return out.EndObject().EndObject().Take();
+}
+
+std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts,
+                            const Labels& annotations) {
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject().Field("uid", known.meta.uid);
+  if (!annotations.empty()) out.Key("annotations").Map(annotations);
+  out.EndObject().Key("spec").StartObject();
+  if (known.spec.queue_name != wanted.queue_name) out.Field("queueName", wanted.queue_name);
+  if (known.spec.priority != wanted.priority) out.Field("priority", wanted.priority);
+  if (known.spec.priority_class != wanted.priority_class) {
+    out.Key("priorityClassRef");
+    wanted.priority_class.has_value() ? WritePriorityClass(*wanted.priority_class, &out) : void(out.Null());
+  }
+  if (known.spec.max_execution_seconds != wanted.max_execution_seconds) {
+    out.Key("maximumExecutionTimeSeconds");
+    wanted.max_execution_seconds.has_value() ? out.Int(*wanted.max_execution_seconds) : out.Null();
+  }
+  if (known.spec.pod_sets != wanted.pod_sets) WritePodSets(wanted, texts, &out);
+  return out.EndObject().EndObject().Take();
+}
+
+std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wanted) {
+  const WorkloadStatus& from = known.status;
+  if (from == wanted) return "";
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject();
+  out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version).EndObject();
+  out.Key("status").StartObject();
+  if (from.conditions != wanted.conditions) out.Key("conditions").Conditions(wanted.conditions);
+  if (from.admission != wanted.admission) {
+    out.Key("admission");
+    wanted.admission.has_value() ? WriteAdmission(*wanted.admission, &out) : void(out.Null());
+  }
+  if (from.resource_requests != wanted.resource_requests) {
+    out.Key("resourceRequests");
+    WriteRequests(wanted.resource_requests, &out);
+  }
+  if (from.evictions != wanted.evictions) {
+    out.Key("schedulingStats").StartObject().Key("evictions");
+    WriteEvictionCounts(wanted.evictions, &out);
+    out.EndObject();
+  }
+  if (from.past_execution_seconds != wanted.past_execution_seconds) {
+    out.Field("accumulatedPastExecutionTimeSeconds", wanted.past_execution_seconds);
+    // The name it has in v1beta1, misspelt there.
+    out.Field("accumulatedPastExexcutionTimeSeconds", wanted.past_execution_seconds);
+  }
+  return out.EndObject().EndObject().Take();
+}
+
+WorkloadAdmission ToApi(const engine::Admission& admission) {
+  WorkloadAdmission out;
+  out.cluster_queue = admission.cluster_queue;
+  for (const engine::PodSetAssignment& pod_set : admission.pod_sets) {
+    AdmittedPodSet to;
+    to.name = pod_set.name;
+    to.count = pod_set.count;
+    for (const auto& [resource, flavor] : pod_set.flavors) to.flavors.emplace(resource, flavor);
+    for (const auto& [resource, amount] : pod_set.usage) to.usage.emplace(resource, FormatAmount(resource, amount));
+    out.pod_sets.push_back(std::move(to));
+  }
+  return out;
+}
+
+absl::StatusOr<engine::Admission> FromApi(const WorkloadAdmission& admission) {
+  engine::Admission out;
+  out.cluster_queue = admission.cluster_queue;
+  for (const AdmittedPodSet& pod_set : admission.pod_sets) {
+    engine::PodSetAssignment to;
+    to.name = pod_set.name;
+    to.count = pod_set.count;
+    to.flavors.assign(pod_set.flavors.begin(), pod_set.flavors.end());
+    for (const auto& [resource, text] : pod_set.usage) {
+      auto quantity = muster::Quantity::Parse(text);
+      if (!quantity.ok()) {
+        return absl::InvalidArgumentError(Cat("status.admission.podSetAssignments[", pod_set.name, "].resourceUsage[",
+                                              resource, "]: ", std::string(quantity.status().message())));
+      }
+      to.usage.emplace_back(resource, quantity->ToAmount(resource));
+    }
+    out.pod_sets.push_back(std::move(to));
+  }
+  return out;
+}
+
+}  // namespace muster::controller
