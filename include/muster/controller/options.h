@@ -1,0 +1,43 @@
+// What a Controller is configured with.
+//
+// Threading: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/controller/policies.h"
+#include "muster/core/labels.h"
+#include "muster/core/time.h"
+#include "muster/k8s_client/lease.h"
+
+namespace muster::controller {
+
+struct Options {
+  // Jobs of other namespaces are left alone, queue name or not.
+  LabelSelector managed_jobs_namespace_selector;
+  bool manage_jobs_without_queue_name = false;
+  // Labels of a Job that its Workload gets too.
+  std::vector<std::string> label_keys_to_copy;
+  bool leader_elect = true;
+  k8s::LeaseOptions lease;
+  // Own namespace (for the lease) and the user that the policies let through.
+  std::string ns = "muster-system";
+  std::string service_account = "muster";
+  // Others that the policies let start Jobs, and controllers whose child Jobs are left alone.
+  std::vector<std::string> allowed_starters;
+  std::vector<ParentController> parents;
+  // Policies that are missing or differ from what this configuration gives are a standing problem.
+  bool check_policies = true;
+  int64_t unwritten_claims_max = 2000;
+  // Strict: an evicted gang's quota is free only when no pod is terminating either.
+  bool wait_for_terminating_pods = false;
+  // How long a new leader waits before it reads the state it decides on: no write of its predecessor arrives
+  // later. At least the client's write_timeout.
+  Duration takeover_wait = std::chrono::seconds(4);
+  // Kueue's own namespace: while its lease is held there, Muster does not lead.
+  std::string kueue_namespace = "kueue-system";
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,502 @@
+#include "job_controller.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/controller/names.h"
+#include "muster/controller/reason_text.h"
+#include "muster/core/check.h"
+#include "muster/k8s_client/resources.h"
+
+namespace muster::controller {
+namespace {
+
+using engine::ClaimState;
+using Urgency = WorkloadWriter::Urgency;
+
+// Sequence numbers of admissions that were found without a claim id; the engine's own count from one.
+constexpr uint64_t kAdoptedSequence = uint64_t{1} << 62;
+constexpr int kNotFound = 404;
+constexpr Duration kAskPause = std::chrono::seconds(1);
+constexpr Duration kGonePause = std::chrono::seconds(5);
+// A stop must not wait long for its next try.
+constexpr Duration kRepeatMax = std::chrono::seconds(15);
+
+}  // namespace
+
+JobController::JobController(Deps deps)
+    : deps_(std::move(deps)), workloads_(deps_.env, deps_.client, this, deps_.workload_returned) {}
+
+JobController::~JobController() {
+  for (auto& [uid, entry] : entries_) deps_.env.executor->Cancel(entry.timer);
+}
+
+// ---- intake -------------------------------------------------------------------------------------
+
+JobController::Entry* JobController::Find(const std::string& uid) {
+  const auto it = entries_.find(uid);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+void JobController::Apply(engine::Event event) {
+  engine_->Apply(event);
+  deps_.decide();
+}
+
+void JobController::JobChanged(std::shared_ptr<const Job> job) {
+  const std::string uid = job->meta.uid;
+  uids_.insert_or_assign(job->meta.key(), uid);
+  departed_.erase(uid);
+  Entry& entry = entries_[uid];
+  if (entry.job == nullptr) entry.queued_since = job->meta.creation;
+  entry.job = std::move(job);
+  entry.wait_until = {};  // what failed before may not fail now
+  if (entry.job->spec_rest != nullptr) entry.spec_rest = entry.job->spec_rest;
+  Reconcile(&entry);
+}
+
+void JobController::JobDeleted(const Job& last) {
+  const auto it = entries_.find(last.meta.uid);
+  if (it == entries_.end()) return;
+  Entry entry = std::move(it->second);
+  entries_.erase(it);
+  if (const auto key = uids_.find(last.meta.key()); key != uids_.end() && key->second == last.meta.uid) {
+    uids_.erase(key);
+  }
+  deps_.env.executor->Cancel(std::exchange(entry.timer, 0));
+  entry.job = std::make_shared<const Job>(last);
+  if (entry.told.has_value() && leading()) Apply(engine::WorkloadDeleted{last.meta.uid});
+  Depart(std::move(entry));
+}
+
+void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
+  const k8s::OwnerReference* owner = workload->meta.Controller();
+  std::string uid = owner == nullptr ? std::string() : owner->uid;
+  if (const auto label = workload->meta.labels.find(kJobUidLabel);
+      uid.empty() && label != workload->meta.labels.end()) {
+    uid = label->second;
+  }
+  if (uid.empty()) return;
+  workloads_.Observe(uid, std::move(workload));
+  Entry* entry = Find(uid);
+  if (entry == nullptr) return;
+  TouchWorkload(*entry, Urgency::kLeisure);
+  Reconcile(entry);
+}
+
+void JobController::WorkloadDeleted(const Workload& last) {
+  const k8s::OwnerReference* owner = last.meta.Controller();
+  const auto label = last.meta.labels.find(kJobUidLabel);
+  const std::string uid = owner != nullptr                  ? owner->uid
+                          : label != last.meta.labels.end() ? label->second
+                                                            : std::string();
+  workloads_.Deleted(uid, last.meta.uid);
+  if (departed_.erase(uid) > 0) workloads_.Forget(uid);
+  Entry* entry = Find(uid);
+  if (entry == nullptr || !leading() || entry->finished || entry->job->deleting()) return;
+  if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving) {
+    TouchWorkload(*entry, Urgency::kLeisure);
+    return;
+  }
+  // It may have gone along with its Job, whose deletion comes by another watch.
+  if (entry->busy) {
+    entry->workload_deleted = true;
+    return;
+  }
+  AskWhyDeleted(entry);
+}
+
+void JobController::AskWhyDeleted(Entry* entry) {
+  entry->workload_deleted = false;
+  Refresh(entry, [this](Entry* e) {
+    if (e->job->deleting() || e->job->Outcome() != nullptr || !e->claim.has_value()) return;
+    spdlog::info("job {}: its workload was deleted, so it is stopped", e->job->meta.key().ToString());
+    OrderStop(e, NewEviction(*e, "WorkloadDeleted", "Workload is deleted"));
+  });
+}
+
+void JobController::CatalogChanged(const std::string& ns) {
+  if (!leading()) return;
+  for (auto& [uid, entry] : entries_) {
+    if (ns.empty() || entry.job->meta.ns == ns) Reconcile(&entry);
+  }
+}
+
+void JobController::QueueChanged(const std::string& ns, const std::string& local_queue,
+                                 const std::string& cluster_queue) {
+  if (!leading()) return;
+  for (auto& [uid, entry] : entries_) {
+    if (entry.finished || entry.claim.has_value()) continue;
+    const std::string queue(entry.job->queue_name());
+    const auto lq = deps_.catalog->local_queues.find({entry.job->meta.ns, queue});
+    const bool hit = local_queue.empty()
+                         ? lq != deps_.catalog->local_queues.end() && lq->second.cluster_queue == cluster_queue
+                         : entry.job->meta.ns == ns && queue == local_queue;
+    if (hit) TouchWorkload(entry, Urgency::kLeisure);
+  }
+}
+
+// ---- leading ------------------------------------------------------------------------------------
+
+void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
+  engine_ = engine;
+  epoch_ = epoch;
+  workloads_.Open();
+  for (auto& [uid, entry] : entries_) {
+    entry.adopted_finished = entry.job->Outcome() != nullptr;
+    if (const auto known = workloads_.Known(uid); known != nullptr) {
+      entry.workload_seen = true;
+      if (const k8s::Condition* requeued = k8s::FindCondition(known->status.conditions, "Requeued");
+          requeued != nullptr) {
+        entry.queued_since = requeued->last_transition;
+      }
+      if (const k8s::Condition* finished = k8s::FindCondition(known->status.conditions, "Finished");
+          finished != nullptr && finished->status == "True" && entry.job->Outcome() == nullptr) {
+        entry.failed = true;
+        entry.failure = finished->message;
+      }
+    }
+  }
+  // Held claims first: nothing is decided before all of them are known.
+  for (auto& [uid, entry] : entries_) Reconcile(&entry);
+  workloads_.ForEachKnown([this](const std::string& uid, const Workload& workload) {
+    if (Find(uid) != nullptr || workload.meta.deletion.IsSet()) return;
+    WantedWorkload wanted;
+    wanted.key = workload.meta.key();
+    wanted.create = false;
+    wanted.facts.state = WorkloadFacts::State::kFinished;
+    wanted.facts.finished_reason = "OwnerNotFound";
+    wanted.facts.finished_message = "The workload's owner no longer exists";
+    departed_.emplace(uid, std::move(wanted));
+  });
+  for (const auto& [uid, wanted] : departed_) workloads_.Touch(uid, Urgency::kLeisure);
+  for (auto& [uid, entry] : entries_) TouchWorkload(entry, Urgency::kLeisure);
+}
+
+void JobController::Decided(const engine::Decision& decision) {
+  if (const auto* admit = std::get_if<engine::Admit>(&decision)) return HandleAdmit(*admit);
+  if (const auto* evict = std::get_if<engine::Evict>(&decision)) return HandleEvict(*evict);
+  HandleHold(std::get<engine::Hold>(decision));
+}
+
+void JobController::HandleHold(const engine::Hold& hold) {
+  Entry* entry = Find(hold.uid);
+  if (entry == nullptr) return;
+  if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
+  entry->reason = hold.reason;
+  if (WasEvaluated(hold.reason) && hold.reason.code != engine::ReasonCode::kPendingEvaluation) {
+    QueueWorkloadEvent(entry, {kAdmissionReporter, "Warning", std::string(ReasonName(hold.reason.code)), "Hold",
+                               ReasonMessage(hold.reason)});
+  }
+  TouchWorkload(*entry, Urgency::kLeisure);
+}
+
+void JobController::HandleEvict(const engine::Evict& evict) {
+  Entry* entry = Find(evict.uid);
+  if (entry == nullptr || !entry->claim.has_value() || entry->claim->record.claim != evict.claim) return;
+  PreemptionParties parties;
+  if (const Entry* preemptor = Find(evict.preemptor_uid); preemptor != nullptr) {
+    const auto known = workloads_.Known(evict.preemptor_uid);
+    parties.preemptor_workload_uid = known == nullptr ? std::string() : known->meta.uid;
+    parties.preemptor_job_uid = evict.preemptor_uid;
+    parties.preemptor_path = deps_.catalog->QueuePath(Queue(*preemptor).cluster_queue);
+    parties.preemptee_path = deps_.catalog->QueuePath(entry->claim->record.admission.cluster_queue);
+  }
+  Eviction eviction =
+      NewEviction(*entry, std::string(EvictedReason(evict.reason)), EvictedMessage(evict.reason, parties));
+  eviction.preemption_reason = PreemptedReason(evict.reason);
+  eviction.preemptor_uid = evict.preemptor_uid;
+  OrderStop(entry, std::move(eviction));
+}
+
+// ---- the order of things ------------------------------------------------------------------------
+
+bool JobController::WaitsUntil(Entry* entry, MonoTime when) {
+  if (deps_.env.clock->Mono() >= when) return false;
+  if (entry->timer != 0) return true;
+  const std::string uid = entry->job->meta.uid;
+  entry->timer = deps_.env.executor->PostAt(when, [this, uid] {
+    Entry* due = Find(uid);
+    if (due == nullptr) return;
+    due->timer = 0;
+    Reconcile(due);
+  });
+  return true;
+}
+
+void JobController::Wake(Entry* entry, Duration delay) {
+  deps_.env.executor->Cancel(std::exchange(entry->timer, 0));
+  entry->wait_until = deps_.env.clock->Mono() + delay;
+  WaitsUntil(entry, entry->wait_until);
+}
+
+void JobController::Reconcile(Entry* entry) {
+  if (!leading() || entry->busy || WaitsUntil(entry, entry->wait_until)) return;
+  const Job& job = *entry->job;
+  if (entry->workload_deleted && entry->claim.has_value() && job.Outcome() == nullptr) {
+    AskWhyDeleted(entry);
+  } else if (job.Outcome() != nullptr) {
+    Finish(entry);
+  } else if (entry->claim.has_value()) {
+    ReconcileClaim(entry);
+  } else if (!IsManaged(job, *deps_.catalog, *deps_.options,
+                        [this](const k8s::OwnerReference& owner) { return OwnerQueued(owner); })) {
+    Untell(entry);
+  } else {
+    ReconcileFree(entry);
+  }
+}
+
+void JobController::ReconcileFree(Entry* entry) {
+  const Job& job = *entry->job;
+  const auto known = workloads_.Known(job.meta.uid);
+  if (auto held = FindHeld(job, known.get(), deps_.options->wait_for_terminating_pods); held.has_value()) {
+    Adopt(entry, *held);
+    return;
+  }
+  if (!job.suspend) {
+    Untell(entry);
+    if (!job.deleting()) SuspendUnadmitted(entry);
+    return;
+  }
+  // What still runs belongs to nobody's claim: it has to be gone before the Job may start.
+  if (job.status.active != 0 || job.deleting() || entry->failed) {
+    Untell(entry);
+    return;
+  }
+  Tell(entry, std::nullopt);
+  if (!entry->busy) RestoreIfShown(entry);
+}
+
+void JobController::ReconcileClaim(Entry* entry) {
+  switch (entry->claim->state) {
+    case ClaimState::kPlanned:
+      return ReconcilePlanned(entry);
+    case ClaimState::kWritten:
+    case ClaimState::kActive:
+      Tell(entry, std::nullopt);
+      return ReconcileRunning(entry);
+    case ClaimState::kLeaving:
+      Tell(entry, std::nullopt);
+      return ReconcileLeaving(entry);
+    case ClaimState::kGone:
+      break;
+  }
+  CheckFailed(__FILE__, __LINE__, "a claim in memory is not gone");
+}
+
+bool JobController::OwnerQueued(const k8s::OwnerReference& owner) {
+  if (owner.kind != "Job") return false;
+  const Entry* parent = Find(owner.uid);
+  return parent != nullptr && !parent->job->queue_name().empty();
+}
+
+bool JobController::Prepare(Entry* entry) {
+  const Job& job = *entry->job;
+  Prepared prepared = PrepareWorkload(job, *deps_.catalog, &shapes_);
+  const bool good = prepared.problem.ok();
+  if (good) {
+    entry->problem.clear();
+  } else {
+    ReportProblem(entry, prepared.problem);
+  }
+  entry->prepared = std::make_shared<const Prepared>(std::move(prepared));
+  return good;
+}
+
+void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
+  const std::string message(problem.message());
+  if (entry->problem == message) return;
+  entry->problem = message;
+  spdlog::warn("job {} cannot be queued: {}", entry->job->meta.key().ToString(), message);
+  JobEvent(*entry->job, "Warning", absl::IsNotFound(problem) ? "WorkloadPriorityClassNotFound" : "ErrWorkloadCompose",
+           "Queue", message);
+}
+
+// Tells the engine of the Job as it is, if that is news to it.
+void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
+  const Job& job = *entry->job;
+  const auto known = workloads_.Known(job.meta.uid);
+  Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, known == nullptr || known->active,
+           entry->not_before,   deps_.catalog->version, job.deleting()};
+  if (entry->told == now && !held.has_value()) return;
+  const bool good = Prepare(entry);
+  if (!good && !entry->claim.has_value() && !held.has_value()) {
+    Untell(entry);
+    return;
+  }
+  entry->told = std::move(now);
+  engine::Workload workload = entry->prepared->workload;
+  workload.active = entry->told->active;
+  workload.not_before = entry->not_before;
+  if (held.has_value()) {
+    workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};
+  }
+  TouchWorkload(*entry, Urgency::kLeisure);
+  Apply(engine::WorkloadChanged{std::move(workload)});
+}
+
+void JobController::Untell(Entry* entry) {
+  if (!entry->told.has_value()) return;
+  entry->told.reset();
+  Apply(engine::WorkloadDeleted{entry->job->meta.uid});
+}
+
+void JobController::Adopt(Entry* entry, Held held) {
+  const Job& job = *entry->job;
+  const std::string& uid = job.meta.uid;
+  const auto [owner, is_first] = adopted_claims_.emplace(held.claim, uid);
+  // Claims are told apart by their ids: one that names none, or that another Job has too, gets a new one.
+  if (!held.claim.IsSet() || (!is_first && owner->second != uid)) held.claim = NewClaimId();
+  TellHeld(entry, held);
+  if (engine_->ViewWorkload(uid)->claim != held.claim) {
+    // It was given up before, and turned out to be true after all.
+    held.claim = NewClaimId();
+    TellHeld(entry, held);
+  }
+  Claim& claim = *entry->claim;
+  if (held.state == ClaimState::kLeaving && claim.record.eviction.has_value()) {
+    claim.eviction = claim.record.eviction;
+    claim.evicted_at = claim.eviction->at;
+  }
+  spdlog::info("job {} is found admitted by ClusterQueue {}, claim {}", job.meta.key().ToString(),
+               held.admission.cluster_queue, held.claim.ToString());
+  TouchWorkload(*entry, Urgency::kLeisure);
+  Reconcile(entry);
+}
+
+engine::ClaimId JobController::NewClaimId() { return {epoch_, kAdoptedSequence + ++adopted_}; }
+
+void JobController::TellHeld(Entry* entry, const Held& held) {
+  Claim claim;
+  claim.state = held.state;
+  claim.record = entry->job->record != nullptr ? *entry->job->record : LostRecord(*entry, held);
+  claim.record.claim = held.claim;
+  entry->claim = std::move(claim);
+  Tell(entry, held);
+}
+
+Record JobController::LostRecord(const Entry& entry, const Held& held) const {
+  const Job& job = *entry.job;
+  Record record;
+  record.claim = held.claim;
+  record.job_uid = job.meta.uid;
+  record.local_queue = held.local_queue;
+  record.admission = held.admission;
+  record.reserved_at = held.reserved_at;
+  const auto known = workloads_.Known(job.meta.uid);
+  if (held.admission.pod_sets.empty() || known == nullptr) return record;
+  const engine::PodSetAssignment& assignment = held.admission.pod_sets.front();
+  // What was injected is what would be injected and is there now.
+  if (auto wanted = MakeInjection(assignment, held.admission.cluster_queue, held.local_queue, known->meta.name,
+                                  deps_.catalog->flavors);
+      wanted.ok()) {
+    TemplateView without = Restore(job.view, *wanted);
+    if (auto again = Inject(without, *wanted); again.ok() && again->result == job.view) record.injected = again->added;
+  }
+  if (!known->spec.pod_sets.empty() && known->spec.pod_sets.front().count > assignment.count) {
+    record.parallelism = known->spec.pod_sets.front().count;
+  }
+  return record;
+}
+
+void JobController::Finish(Entry* entry) {
+  if (entry->finished) return;
+  entry->finished = true;
+  const Job& job = *entry->job;
+  const WallTime now = deps_.env.clock->Now();
+  if (entry->claim.has_value()) {
+    entry->last_admission = entry->claim->record.admission;
+    entry->last_reserved_at = entry->claim->record.reserved_at;
+    entry->last_eviction = entry->claim->eviction.has_value() ? entry->claim->eviction : entry->claim->record.eviction;
+  } else if (job.record != nullptr) {
+    entry->last_admission = job.record->admission;
+    entry->last_reserved_at = job.record->reserved_at;
+    entry->last_eviction = job.record->eviction;
+  }
+  const engine::QueueRef queue = Queue(*entry);
+  entry->claim.reset();
+  Untell(entry);
+  TouchWorkload(*entry, Urgency::kNow);
+  const auto known = workloads_.Known(job.meta.uid);
+  const bool known_finished = known != nullptr && k8s::IsTrue(known->status.conditions, "Finished");
+  if (known_finished || (entry->adopted_finished && known == nullptr)) return;
+  const std::string workload = job.meta.ns + "/" + WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
+  if (entry->last_admission.has_value()) {
+    deps_.telemetry->Finished(
+        queue, std::chrono::seconds(entry->past_execution_seconds.value_or(0)) + (now - entry->last_reserved_at));
+  }
+  spdlog::info("job {} has finished: {}", job.meta.key().ToString(), job.Succeeded() ? "succeeded" : "failed");
+}
+
+// ---- requests -----------------------------------------------------------------------------------
+
+k8s::Client::Done JobController::Callback(Entry* entry, OnAnswer on_answer) {
+  entry->busy = true;
+  ++busy_;
+  return [this, alive = std::weak_ptr<bool>(alive_), uid = entry->job->meta.uid,
+          on_answer = std::move(on_answer)](k8s::Result result) {
+    if (alive.expired()) return;
+    --busy_;
+    Entry* found = Find(uid);
+    if (found == nullptr || !leading()) return;
+    found->busy = false;
+    on_answer(found, result);
+  };
+}
+
+void JobController::Send(Entry* entry, std::string body, OnAnswer on_answer) {
+  const k8s::ObjectKey key = entry->job->meta.key();
+  deps_.client->Patch(k8s::Lane::kStart, k8s::kJobs, key, "", k8s::PatchType::kJsonPatch, std::move(body),
+                      Callback(entry, std::move(on_answer)));
+}
+
+JobController::Entry* JobController::AcceptAnswer(Entry* entry, const k8s::Result& result) {
+  const std::string uid = entry->job->meta.uid;
+  // Not Reconcile yet: the caller knows what the answer belongs to.
+  entry->busy = true;
+  deps_.job_returned(result.body);
+  Entry* found = Find(uid);
+  if (found != nullptr) found->busy = false;
+  return found;
+}
+
+void JobController::Continue(Entry* entry, const k8s::Result& result) {
+  if (!result.ok()) {
+    Refresh(entry, [this](Entry* e) { Wake(e, std::min(e->backoff.Next(), kRepeatMax)); });
+    return;
+  }
+  entry->backoff.Reset();
+  if (Entry* found = AcceptAnswer(entry, result); found != nullptr) Reconcile(found);
+}
+
+void JobController::Refresh(Entry* entry, std::function<void(Entry*)> then) {
+  const k8s::ObjectKey key = entry->job->meta.key();
+  auto on_answer = [this, then](Entry* e, const k8s::Result& result) {
+    if (result.ok()) {
+      Entry* found = AcceptAnswer(e, result);
+      if (found == nullptr) return;
+      then(found);
+      Reconcile(found);
+      return;
+    }
+    // Where the Job is gone the watch will say so. Until then, and where there was no answer, ask again.
+    const Duration wait =
+        result.code == kNotFound ? kGonePause : std::max(kAskPause, result.retry_after.value_or(Duration(0)));
+    e->busy = true;
+    deps_.env.executor->PostAt(deps_.env.clock->Mono() + wait,
+                               [this, alive = std::weak_ptr<bool>(alive_), uid = e->job->meta.uid, then] {
+                                 if (alive.expired()) return;
+                                 Entry* again = Find(uid);
+                                 if (again == nullptr || !leading()) return;
+                                 again->busy = false;
+                                 Refresh(again, then);
+                               });
+  };
+  deps_.client->Get(k8s::kJobs, key, Callback(entry, std::move(on_answer)));
+}
+
+}  // namespace muster::controller

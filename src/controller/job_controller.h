@@ -1,0 +1,235 @@
+// The life of each Job, from its creation in a queue to its end: one small state machine a Job. It is driven by
+// levels, not edges: whenever anything about a Job changes, Reconcile looks at the Job as it is now and at the
+// claim that the engine holds for it, and does the one thing that is due, if any. At most one request for a Job is
+// on its way at any time.
+//
+//   no claim        the Job waits in the engine's queue (suspended, no pods), or runs without leave and is suspended
+//   kPlanned        the engine admitted it: the start is being written (job_start.cpp)
+//   kWritten/Active the gang runs: the record is kept, a suspension by others is undone (job_start.cpp)
+//   kLeaving        the gang is stopped, its pods are still going (job_stop.cpp)
+//
+// States that are older than an own write's answer are ignored; what cannot be known (a write without an answer)
+// is asked for by reading the Job, and nothing is decided in the meantime.
+//
+// Threading: used from the executor only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backoff.h"
+#include "catalog.h"
+#include "muster/controller/adoption.h"
+#include "muster/controller/job.h"
+#include "muster/controller/job_patch.h"
+#include "muster/controller/options.h"
+#include "muster/engine/engine.h"
+#include "muster/engine/telemetry.h"
+#include "muster/k8s_client/client.h"
+#include "muster/k8s_client/event_recorder.h"
+#include "prepare.h"
+#include "workload_writer.h"
+
+namespace muster::controller {
+
+class JobController final : public WorkloadSource {
+ public:
+  struct Deps {
+    Environment env;
+    k8s::Client* client = nullptr;
+    k8s::EventRecorder* events = nullptr;
+    engine::Telemetry* telemetry = nullptr;
+    const Options* options = nullptr;
+    const Catalog* catalog = nullptr;
+    TextTable* texts = nullptr;
+    // The server keeps the start time of suspended Jobs (before 1.36): clear it without waiting.
+    const bool* keeps_start_time = nullptr;
+    // Given an object that an own request returned; it comes back by JobChanged or WorkloadChanged before they
+    // return, unless the watch has passed it.
+    std::function<void(const std::string& json)> job_returned;
+    std::function<void(const std::string& json)> workload_returned;
+    // Something was applied to the engine: decide soon.
+    std::function<void()> decide;
+  };
+
+  explicit JobController(Deps deps);
+  ~JobController() override;
+  JobController(const JobController&) = delete;
+  JobController& operator=(const JobController&) = delete;
+
+  // From the informers, also while somebody else leads.
+  void JobChanged(std::shared_ptr<const Job> job);
+  void JobDeleted(const Job& last);
+  void WorkloadChanged(std::shared_ptr<const Workload> workload);
+  void WorkloadDeleted(const Workload& last);
+  // What Jobs are judged by has changed (see Catalog::version). `ns` empty: everywhere.
+  void CatalogChanged(const std::string& ns);
+  // A queue was stopped or started: what Workloads say of being queued again may change.
+  void QueueChanged(const std::string& ns, const std::string& local_queue, const std::string& cluster_queue);
+
+  // From here on decides and writes. Everything that the objects show as admitted becomes a held claim.
+  // REQUIRES: all informers are complete; `engine` outlives this and knows all queue objects.
+  void Lead(engine::EngineSet* engine, uint64_t epoch);
+  // No request may leave any more.
+  void StopWriting() { engine_ = nullptr; }
+
+  void Decided(const engine::Decision& decision);
+
+  // Requests without an answer.
+  int64_t busy() const { return busy_; }
+  int64_t workloads_behind() const { return workloads_.behind(); }
+
+  // WorkloadSource:
+  std::optional<WantedWorkload> Want(const std::string& job_uid) override;
+  void WorkloadKnown(const std::string& job_uid) override;
+  void WorkloadCreated(const std::string& job_uid) override;
+  void WorkloadUpdated(const std::string& job_uid, bool priority_only) override;
+  void WorkloadRefused(const std::string& job_uid, const std::string& message) override;
+
+ private:
+  struct Claim {
+    engine::ClaimState state = engine::ClaimState::kPlanned;
+    Record record;  // as written, or as it will be; of a planned claim only id, admission and time are set
+    // Decided: the gang has to be stopped.
+    std::optional<Eviction> eviction;
+    WallTime evicted_at;
+  };
+  // What the engine was last told of the Job.
+  struct Told {
+    int64_t generation = 0;
+    Labels labels;
+    Labels annotations;
+    bool active = true;
+    WallTime not_before;
+    uint64_t catalog = 0;
+    bool deleting = false;
+    friend bool operator==(const Told&, const Told&) = default;
+  };
+  struct WorkloadEvent {
+    std::string_view reporter;
+    std::string_view type;
+    std::string reason;
+    std::string_view action;
+    std::string message;
+  };
+  struct Entry {
+    std::shared_ptr<const Job> job;
+    std::shared_ptr<const Prepared> prepared;  // null: cannot be queued, `problem` says why
+    std::string problem;
+    std::optional<Told> told;  // unset: the engine does not know the Job
+    std::optional<Claim> claim;
+    bool busy = false;      // a request is on its way
+    bool finished = false;  // the end was handled
+    bool failed = false;    // it can never start
+    std::string failure;
+    bool adopted_finished = false;  // it had ended before this process looked
+    MonoTime wait_until;            // no request before
+    Executor::TimerId timer = 0;
+    Backoff backoff{std::chrono::seconds(1), std::chrono::minutes(5)};
+    WallTime not_before;
+    WallTime queued_since;
+    std::optional<engine::Reason> reason;  // as shown
+    std::optional<int64_t> past_execution_seconds;
+    std::optional<engine::Admission> last_admission;  // of a finished Job
+    WallTime last_reserved_at;
+    std::optional<Eviction> last_eviction;  // until the Workload shows it
+    bool workload_seen = false;
+    bool workload_deleted = false;               // while the Job held a claim; why is not known yet
+    std::vector<WorkloadEvent> workload_events;  // until the Workload's uid is known
+    SharedText spec_rest;                        // until the Workload is written
+    bool reading_template = false;
+    MonoTime suspended_since;  // since when the start time stays; zero: it does not
+  };
+
+  // ---- job_controller.cpp: intake and the order of things
+  Entry* Find(const std::string& uid);
+  bool leading() const { return engine_ != nullptr; }
+  void Apply(engine::Event event);
+  void Reconcile(Entry* entry);
+  void ReconcileFree(Entry* entry);
+  void ReconcileClaim(Entry* entry);
+  void Tell(Entry* entry, const std::optional<Held>& held);
+  void Untell(Entry* entry);
+  bool Prepare(Entry* entry);
+  bool OwnerQueued(const k8s::OwnerReference& owner);
+  void ReportProblem(Entry* entry, const absl::Status& problem);
+  void Adopt(Entry* entry, Held held);
+  void TellHeld(Entry* entry, const Held& held);
+  engine::ClaimId NewClaimId();
+  void Finish(Entry* entry);
+  bool WaitsUntil(Entry* entry, MonoTime when);
+  void Wake(Entry* entry, Duration delay);
+  void HandleHold(const engine::Hold& hold);
+  void HandleEvict(const engine::Evict& evict);
+  // Marks a request as sent, and unmarks it and finds the Job's entry in the answer's callback.
+  using OnAnswer = std::function<void(Entry*, const k8s::Result&)>;
+  void Send(Entry* entry, std::string body, OnAnswer on_answer);
+  k8s::Client::Done Callback(Entry* entry, OnAnswer on_answer);
+  // Reads the Job until there is an answer; `then` finds the newest state in the entry. A Job that is gone is
+  // left to the watch.
+  void Refresh(Entry* entry, std::function<void(Entry*)> then);
+  // RETURNS: the entry with the state that the answer holds, or a newer one; null where the Job is gone.
+  Entry* AcceptAnswer(Entry* entry, const k8s::Result& result);
+  // Goes on with what an own write returned; where it failed, with what the Job says.
+  void Continue(Entry* entry, const k8s::Result& result);
+  Record LostRecord(const Entry& entry, const Held& held) const;
+  void AskWhyDeleted(Entry* entry);
+
+  // ---- job_start.cpp
+  void HandleAdmit(const engine::Admit& admit);
+  void ReconcilePlanned(Entry* entry);
+  void SendStart(Entry* entry);
+  void StartAnswered(Entry* entry, engine::ClaimId claim, std::shared_ptr<const Job> basis, const k8s::Result& result);
+  void StartVerified(Entry* entry, engine::ClaimId claim, const Job& basis, const k8s::Result& first);
+  void Started(Entry* entry);
+  void DropClaim(Entry* entry, WallTime not_before, std::string message);
+  void FailToStart(Entry* entry, const std::string& message);
+  void ReconcileRunning(Entry* entry);
+  void Resume(Entry* entry);
+  void WriteRecordAgain(Entry* entry);
+  // Whether the template may be edited now; if not, sees to it that it will be. RETURNS: true: go on.
+  bool UnlockTemplate(Entry* entry);
+
+  // ---- job_stop.cpp
+  Eviction NewEviction(const Entry& entry, std::string reason, std::string message) const;
+  void OrderStop(Entry* entry, Eviction eviction);
+  void SendStop(Entry* entry);
+  void Stopped(Entry* entry);
+  void ReconcileLeaving(Entry* entry);
+  void Release(Entry* entry);
+  void SuspendUnadmitted(Entry* entry);
+  void RestoreIfShown(Entry* entry);
+
+  // ---- job_workload.cpp: what the Workload and the events say
+  WorkloadFacts Facts(const Entry& entry) const;
+  std::optional<WorkloadBody> Body(Entry* entry);
+  void ReadTemplate(Entry* entry);
+  void TouchWorkload(const Entry& entry, WorkloadWriter::Urgency urgency);
+  void JobEvent(const Job& job, std::string_view type, std::string_view reason, std::string_view action,
+                std::string message);
+  void QueueWorkloadEvent(Entry* entry, WorkloadEvent event);
+  void SendWorkloadEvents(Entry* entry);
+  engine::QueueRef Queue(const Entry& entry) const;
+  void Depart(Entry entry);
+
+  Deps deps_;
+  engine::EngineSet* engine_ = nullptr;
+  uint64_t epoch_ = 0;
+  uint64_t adopted_ = 0;
+  std::map<engine::ClaimId, std::string> adopted_claims_;  // to the Job's uid
+  int64_t busy_ = 0;
+  gang::ShapeTable shapes_;
+  std::map<std::string, Entry> entries_;  // by Job uid
+  std::map<k8s::ObjectKey, std::string> uids_;
+  // Jobs that are gone while their Workload remains.
+  std::map<std::string, WantedWorkload> departed_;
+  WorkloadWriter workloads_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::controller

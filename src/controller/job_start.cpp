@@ -1,0 +1,248 @@
+// Starting a gang, and keeping it started.
+#include <spdlog/spdlog.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "job_controller.h"
+#include "muster/controller/names.h"
+#include "muster/k8s_client/resources.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using engine::ClaimState;
+using Urgency = WorkloadWriter::Urgency;
+
+// How often a running gang that somebody else suspended is started again before it is stopped.
+constexpr int32_t kResumesMax = 3;
+constexpr Duration kSuspendedByOthersPause = std::chrono::minutes(1);
+// A job controller from 1.36 on clears the start time of a suspended Job within a fraction of this.
+constexpr Duration kStartTimeGrace = std::chrono::seconds(2);
+
+std::string Seconds(Duration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d + std::chrono::milliseconds(500)).count());
+}
+
+bool CarriesClaim(const Job& job, engine::ClaimId claim, Record::State state) {
+  return job.record != nullptr && job.record->claim == claim && job.record->state == state;
+}
+
+// Nothing that the decision read has changed.
+bool SameBasis(const Job& a, const Job& b) {
+  return a.meta.uid == b.meta.uid && a.meta.generation == b.meta.generation && a.suspend == b.suspend &&
+         a.meta.labels == b.meta.labels && a.meta.annotations == b.meta.annotations;
+}
+
+}  // namespace
+
+void JobController::HandleAdmit(const engine::Admit& admit) {
+  Entry* entry = Find(admit.uid);
+  if (entry == nullptr) {
+    Apply(engine::WorkloadDeleted{admit.uid});
+    return;
+  }
+  Claim claim;
+  claim.state = ClaimState::kPlanned;
+  claim.record.claim = admit.claim;
+  claim.record.job_uid = admit.uid;
+  claim.record.local_queue = entry->job->queue_name();
+  claim.record.admission = admit.admission;
+  claim.record.reserved_at = deps_.env.clock->Now();
+  entry->claim = std::move(claim);
+  Reconcile(entry);
+}
+
+void JobController::ReconcilePlanned(Entry* entry) {
+  const Job& job = *entry->job;
+  const engine::ClaimId id = entry->claim->record.claim;
+  if (CarriesClaim(job, id, Record::State::kStarted)) {
+    Started(entry);  // the watch was faster than the answer
+    return;
+  }
+  if (!job.suspend || job.status.active != 0 || job.deleting() || entry->claim->eviction.has_value() ||
+      job.queue_name() != entry->claim->record.local_queue) {
+    DropClaim(entry, {}, "");
+    return;
+  }
+  if (UnlockTemplate(entry)) SendStart(entry);
+}
+
+bool JobController::UnlockTemplate(Entry* entry) {
+  if (TemplateEditable(*entry->job)) {
+    entry->suspended_since = {};
+    return true;
+  }
+  const MonoTime now = deps_.env.clock->Mono();
+  if (entry->suspended_since == MonoTime{}) entry->suspended_since = now;
+  const bool overdue = now - entry->suspended_since >= kStartTimeGrace;
+  if (!PodsGone(*entry->job, false) || (!overdue && !*deps_.keeps_start_time)) {
+    WaitsUntil(entry, entry->suspended_since + kStartTimeGrace);
+    return false;
+  }
+  deps_.client->Patch(k8s::Lane::kStart, k8s::kJobs, entry->job->meta.key(), "status", k8s::PatchType::kMergePatch,
+                      BuildClearStartTime(*entry->job),
+                      Callback(entry, [this](Entry* e, const k8s::Result& result) { Continue(e, result); }));
+  return false;
+}
+
+void JobController::SendStart(Entry* entry) {
+  const Job& job = *entry->job;
+  const Claim& claim = *entry->claim;
+  StartOrder order;
+  order.claim = claim.record.claim;
+  order.admission = claim.record.admission;
+  order.reserved_at = claim.record.reserved_at;
+  order.local_queue = claim.record.local_queue;
+  order.workload = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  const auto known = workloads_.Known(job.meta.uid);
+  if (job.record != nullptr && job.record->eviction.has_value() &&
+      (known == nullptr || !ShowsEviction(known->status, *job.record->eviction))) {
+    order.eviction = job.record->eviction;
+  }
+  auto patch = BuildStart(job, order, deps_.catalog->flavors);
+  if (absl::IsFailedPrecondition(patch.status())) {
+    FailToStart(entry, std::string(patch.status().message()));
+    return;
+  }
+  if (!patch.ok()) {
+    DropClaim(entry, deps_.env.clock->Now() + entry->backoff.Next(), std::string(patch.status().message()));
+    return;
+  }
+  Send(entry, std::move(patch->body),
+       [this, id = order.claim, basis = entry->job](Entry* e, const k8s::Result& result) {
+         StartAnswered(e, id, basis, result);
+       });
+}
+
+void JobController::StartAnswered(Entry* entry, engine::ClaimId claim, std::shared_ptr<const Job> basis,
+                                  const k8s::Result& result) {
+  if (result.ok()) {
+    Continue(entry, result);
+    return;
+  }
+  if (result.outcome == k8s::Outcome::kNotSent) {
+    DropClaim(entry, deps_.env.clock->Now() + entry->backoff.Next(), result.message);
+    return;
+  }
+  Refresh(entry, [this, claim, basis, result](Entry* e) { StartVerified(e, claim, *basis, result); });
+}
+
+// The Job was read after a start that was refused or never answered. Whatever the reason given, what the Job
+// shows decides.
+void JobController::StartVerified(Entry* entry, engine::ClaimId claim, const Job& basis, const k8s::Result& first) {
+  if (!entry->claim.has_value() || entry->claim->record.claim != claim || entry->claim->state != ClaimState::kPlanned) {
+    return;
+  }
+  const Job& job = *entry->job;
+  if (CarriesClaim(job, claim, Record::State::kStarted)) return;  // Reconcile follows and finds it
+  if (!SameBasis(job, basis)) {
+    spdlog::info("job {} changed before it was started, it is decided on again", job.meta.key().ToString());
+    DropClaim(entry, {}, "");
+  } else if (first.outcome == k8s::Outcome::kUnknown) {
+    // The same claim again: should the first write still arrive, the second meets its record.
+    Wake(entry, entry->backoff.Next());
+  } else {
+    const Duration wait = std::max(entry->backoff.Next(), first.retry_after.value_or(Duration(0)));
+    spdlog::warn("start of job {} was refused: {} {}", job.meta.key().ToString(), first.code, first.message);
+    DropClaim(entry, deps_.env.clock->Now() + wait, first.message);
+  }
+}
+
+void JobController::Started(Entry* entry) {
+  Claim& claim = *entry->claim;
+  const Job& job = *entry->job;
+  claim.state = ClaimState::kWritten;
+  claim.record = *job.record;
+  entry->backoff.Reset();
+  entry->not_before = {};
+  Apply(engine::ClaimWritten{job.meta.uid, claim.record.claim});
+  const std::string& cluster_queue = claim.record.admission.cluster_queue;
+  const Duration waited = claim.record.reserved_at - entry->queued_since;
+  JobEvent(job, "Normal", "Started", "Start", Cat("Admitted by clusterQueue ", cluster_queue));
+  QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "QuotaReserved", "Admit",
+                             Cat("Quota reserved in ClusterQueue ", cluster_queue, ", wait time since queued was ",
+                                 Seconds(waited), "s")});
+  QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Admitted", "Admit",
+                             Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was 0s")});
+  deps_.telemetry->QuotaReserved(Queue(*entry), waited);
+  deps_.telemetry->Admitted(Queue(*entry), waited, Duration(0));
+  spdlog::info("job {} is started in ClusterQueue {}, claim {}", job.meta.key().ToString(), cluster_queue,
+               claim.record.claim.ToString());
+  TouchWorkload(*entry, Urgency::kNow);
+  Reconcile(entry);
+}
+
+void JobController::DropClaim(Entry* entry, WallTime not_before, std::string message) {
+  const std::string uid = entry->job->meta.uid;
+  const engine::ClaimId id = entry->claim->record.claim;
+  entry->claim.reset();
+  Apply(engine::ClaimRefused{uid, id, not_before, std::move(message)});
+  TouchWorkload(*entry, Urgency::kLeisure);
+  Reconcile(entry);
+}
+
+void JobController::FailToStart(Entry* entry, const std::string& message) {
+  spdlog::warn("job {} can never be started: {}", entry->job->meta.key().ToString(), message);
+  entry->failed = true;
+  entry->failure = message;
+  TouchWorkload(*entry, Urgency::kNow);
+  DropClaim(entry, {}, "");
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+void JobController::ReconcileRunning(Entry* entry) {
+  Claim& claim = *entry->claim;
+  const Job& job = *entry->job;
+  if (CarriesClaim(job, claim.record.claim, Record::State::kStopped)) {
+    Stopped(entry);  // an own stop whose answer was lost
+    return;
+  }
+  if (claim.eviction.has_value()) {
+    SendStop(entry);
+    return;
+  }
+  if (!CarriesClaim(job, claim.record.claim, Record::State::kStarted)) {
+    WriteRecordAgain(entry);
+    return;
+  }
+  if (job.suspend) {
+    Resume(entry);
+    return;
+  }
+  claim.record = *job.record;
+  if (claim.state == ClaimState::kWritten && job.status.active > 0) {
+    claim.state = ClaimState::kActive;
+    Apply(engine::ClaimActive{job.meta.uid, claim.record.claim});
+  }
+}
+
+void JobController::WriteRecordAgain(Entry* entry) {
+  if (entry->job->deleting()) return;
+  spdlog::warn("job {} runs without its admission record, which is written again", entry->job->meta.key().ToString());
+  Send(entry, BuildRecordAgain(*entry->job, entry->claim->record),
+       [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
+}
+
+// Somebody else suspended the running gang. Its claim stays, and it is started again once its pods are gone, or
+// the old pods would run on under a new start.
+void JobController::Resume(Entry* entry) {
+  const Job& job = *entry->job;
+  if (job.deleting()) return;
+  const bool altered = !StillInjected(job.view, job.record->injected);
+  if (job.record->resumed >= kResumesMax || altered) {
+    entry->not_before = deps_.env.clock->Now() + kSuspendedByOthersPause;
+    OrderStop(entry, NewEviction(*entry, "JobSuspended",
+                                 altered ? "The Job was suspended and its template changed while it was admitted"
+                                         : "The Job was suspended again and again while it was admitted"));
+    return;
+  }
+  if (!PodsGone(job, false)) return;
+  spdlog::warn("job {} was suspended by somebody else while admitted, it is started again", job.meta.key().ToString());
+  Send(entry, BuildResume(job).body, [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
+}
+
+}  // namespace muster::controller

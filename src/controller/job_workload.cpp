@@ -1,0 +1,244 @@
+// What the Workload of a Job says, and the events about both.
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "job_controller.h"
+#include "muster/controller/names.h"
+#include "muster/controller/reason_text.h"
+#include "muster/k8s_client/resources.h"
+#include "text.h"
+
+namespace muster::controller {
+namespace {
+
+using engine::ClaimState;
+using Urgency = WorkloadWriter::Urgency;
+
+// The garbage collector deletes a Workload soon after its Job.
+constexpr Duration kOrphanGrace = std::chrono::seconds(3);
+
+// A workload that merely waits for its turn has no condition until something was in its way once.
+bool WorthShowing(const engine::Reason& reason, const Workload* known) {
+  if (reason.code != engine::ReasonCode::kPendingEvaluation) return true;
+  for (const engine::Obstacle& o : reason.obstacles) {
+    if (o.kind != engine::ObstacleKind::kBehindStrictHead && o.kind != engine::ObstacleKind::kLostToAnother) {
+      return true;
+    }
+  }
+  return known != nullptr && k8s::FindCondition(known->status.conditions, "QuotaReserved") != nullptr;
+}
+
+}  // namespace
+
+void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
+  workloads_.Touch(entry.job->meta.uid, urgency);
+}
+
+WorkloadFacts JobController::Facts(const Entry& entry) const {
+  using State = WorkloadFacts::State;
+  const Job& job = *entry.job;
+  const auto known = workloads_.Known(job.meta.uid);
+  WorkloadFacts facts;
+  facts.active = known == nullptr || known->active;
+  facts.past_execution_seconds = entry.past_execution_seconds;
+  const std::string queue(job.queue_name());
+  facts.local_queue_stopped = deps_.catalog->LocalQueueStopped(job.meta.ns, queue);
+  facts.cluster_queue_stopped = deps_.catalog->ClusterQueueStopped(job.meta.ns, queue);
+  if (const k8s::Condition* outcome = job.Outcome(); outcome != nullptr) {
+    facts.state = State::kFinished;
+    facts.finished_reason = job.Succeeded() ? "Succeeded" : "Failed";
+    facts.finished_message = outcome->message;
+    facts.admission = entry.last_admission;
+    facts.reserved_at = entry.last_reserved_at;
+    facts.eviction = entry.last_eviction;
+  } else if (entry.failed) {
+    facts.state = State::kFinished;
+    facts.finished_reason = "FailedToStart";
+    facts.finished_message = entry.failure;
+  } else if (entry.claim.has_value()) {
+    const Claim& claim = *entry.claim;
+    facts.state = claim.state == ClaimState::kLeaving ? State::kEvicting : State::kAdmitted;
+    facts.admission = claim.record.admission;
+    facts.reserved_at = claim.record.reserved_at;
+    facts.eviction = claim.record.eviction;
+  } else {
+    if (job.record != nullptr) facts.eviction = job.record->eviction;
+    if (entry.reason.has_value() && WorthShowing(*entry.reason, known.get())) facts.reason = entry.reason;
+    if (entry.prepared != nullptr) facts.requests = entry.prepared->requests;
+  }
+  return facts;
+}
+
+std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
+  if (const auto it = departed_.find(job_uid); it != departed_.end()) return it->second;
+  Entry* entry = Find(job_uid);
+  if (entry == nullptr || !leading() || entry->prepared == nullptr) return std::nullopt;
+  // While the start is on its way there is nothing to tell.
+  if (entry->claim.has_value() && entry->claim->state == ClaimState::kPlanned) return std::nullopt;
+  if (!entry->problem.empty() && !entry->claim.has_value() && !entry->failed) return std::nullopt;
+  const Job& job = *entry->job;
+  WantedWorkload wanted;
+  wanted.key = {job.meta.ns, WorkloadName("Job", "batch", job.meta.name, job.meta.uid)};
+  if (const auto known = workloads_.Known(job_uid); known != nullptr) wanted.key = known->meta.key();
+  wanted.create = !job.deleting() && !(job.Outcome() != nullptr && (entry->adopted_finished || entry->workload_seen));
+  wanted.holds_quota = entry->claim.has_value();
+  wanted.spec =
+      ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  wanted.facts = Facts(*entry);
+  wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
+    Entry* found = Find(job_uid);
+    return found == nullptr ? std::nullopt : Body(found);
+  };
+  return wanted;
+}
+
+std::optional<WorkloadBody> JobController::Body(Entry* entry) {
+  Job job = *entry->job;
+  if (job.spec_rest == nullptr) job.spec_rest = entry->spec_rest;
+  if (job.spec_rest == nullptr) {
+    ReadTemplate(entry);
+    return std::nullopt;
+  }
+  WorkloadBody body;
+  body.ns = job.meta.ns;
+  body.name = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  body.labels = ProjectLabels(job, deps_.options->label_keys_to_copy);
+  body.annotations = ProjectAnnotations(job, entry->claim.has_value() ? entry->claim->record.claim : engine::ClaimId{});
+  body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
+  body.spec =
+      ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  body.texts = ProjectTexts(job);
+  return body;
+}
+
+// A running Job's template was not kept.
+void JobController::ReadTemplate(Entry* entry) {
+  if (std::exchange(entry->reading_template, true)) return;
+  const std::string uid = entry->job->meta.uid;
+  deps_.client->Get(k8s::kJobs, entry->job->meta.key(),
+                    [this, alive = std::weak_ptr<bool>(alive_), uid](k8s::Result result) {
+                      if (alive.expired()) return;
+                      Entry* found = Find(uid);
+                      if (found == nullptr) return;
+                      found->reading_template = false;
+                      if (result.ok()) {
+                        auto job = DecodeJob(result.body, deps_.texts, true);
+                        if (job.ok() && job->meta.uid == uid) found->spec_rest = job->spec_rest;
+                      }
+                      TouchWorkload(*found, result.ok() ? Urgency::kNow : Urgency::kLeisure);
+                    });
+}
+
+void JobController::WorkloadKnown(const std::string& job_uid) {
+  Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  entry->workload_seen = true;
+  entry->spec_rest = nullptr;
+  if (leading()) SendWorkloadEvents(entry);
+}
+
+void JobController::WorkloadCreated(const std::string& job_uid) {
+  const Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  const Job& job = *entry->job;
+  JobEvent(job, "Normal", "CreatedWorkload", "Create",
+           Cat("Created Workload: ", job.meta.ns, "/", WorkloadName("Job", "batch", job.meta.name, job.meta.uid)));
+  deps_.telemetry->WorkloadCreated("Job", deps_.env.clock->Now() - job.meta.creation);
+}
+
+void JobController::WorkloadUpdated(const std::string& job_uid, bool priority_only) {
+  const Entry* entry = Find(job_uid);
+  const auto known = workloads_.Known(job_uid);
+  if (entry == nullptr || known == nullptr) return;
+  JobEvent(
+      *entry->job, "Normal", "UpdatedWorkload", "Update",
+      Cat(priority_only ? "Updated workload priority class: " : "Updated not matching Workload for suspended job: ",
+          known->meta.key().ToString()));
+}
+
+void JobController::WorkloadRefused(const std::string& job_uid, const std::string& message) {
+  const Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  spdlog::warn("workload of job {} was refused: {}", entry->job->meta.key().ToString(), message);
+  JobEvent(*entry->job, "Warning", "WorkloadRefused", "Create", message);
+}
+
+// ---- events -------------------------------------------------------------------------------------
+
+void JobController::JobEvent(const Job& job, std::string_view type, std::string_view reason, std::string_view action,
+                             std::string message) {
+  deps_.events->Record({"batch/v1", "Job", job.meta.ns, job.meta.name, job.meta.uid}, kJobReporter, type, reason,
+                       action, std::move(message));
+}
+
+void JobController::QueueWorkloadEvent(Entry* entry, WorkloadEvent event) {
+  constexpr size_t kMax = 16;
+  if (entry->workload_events.size() < kMax) entry->workload_events.push_back(std::move(event));
+  SendWorkloadEvents(entry);
+}
+
+void JobController::SendWorkloadEvents(Entry* entry) {
+  const auto known = workloads_.Known(entry->job->meta.uid);
+  if (known == nullptr) return;
+  for (WorkloadEvent& event : entry->workload_events) {
+    deps_.events->Record({"kueue.x-k8s.io/v1beta2", "Workload", known->meta.ns, known->meta.name, known->meta.uid},
+                         event.reporter, event.type, event.reason, event.action, std::move(event.message));
+  }
+  entry->workload_events.clear();
+}
+
+engine::QueueRef JobController::Queue(const Entry& entry) const {
+  engine::QueueRef out;
+  out.ns = entry.job->meta.ns;
+  out.local_queue = entry.job->queue_name();
+  if (entry.claim.has_value()) {
+    out.cluster_queue = entry.claim->record.admission.cluster_queue;
+  } else if (const auto it = deps_.catalog->local_queues.find({out.ns, out.local_queue});
+             it != deps_.catalog->local_queues.end()) {
+    out.cluster_queue = it->second.cluster_queue;
+  }
+  if (entry.prepared != nullptr && entry.prepared->priority.ref.has_value()) {
+    out.priority_class = entry.prepared->priority.ref->name;
+  }
+  return out;
+}
+
+// ---- the Job is gone ----------------------------------------------------------------------------
+
+// What it came to is known from its last state. Its Workload normally goes with it; one that stays is told how the
+// Job ended.
+void JobController::Depart(Entry entry) {
+  const std::string uid = entry.job->meta.uid;
+  const auto known = workloads_.Known(uid);
+  if (entry.job->Outcome() != nullptr && !entry.finished && leading() && entry.claim.has_value()) {
+    deps_.telemetry->Finished(Queue(entry), std::chrono::seconds(entry.past_execution_seconds.value_or(0)) +
+                                                (deps_.env.clock->Now() - entry.claim->record.reserved_at));
+  }
+  if (known == nullptr || known->meta.deletion.IsSet() || k8s::IsTrue(known->status.conditions, "Finished")) {
+    workloads_.Forget(uid);
+    return;
+  }
+  WantedWorkload wanted;
+  wanted.key = known->meta.key();
+  wanted.create = false;
+  const std::optional<Claim> claim = entry.claim;
+  if (claim.has_value() && claim->state != ClaimState::kPlanned) {
+    entry.last_admission = claim->record.admission;
+    entry.last_reserved_at = claim->record.reserved_at;
+    entry.last_eviction = claim->record.eviction;
+  }
+  wanted.facts = Facts(entry);
+  if (entry.job->Outcome() == nullptr) {
+    wanted.facts.state = WorkloadFacts::State::kFinished;
+    wanted.facts.finished_reason = "OwnerNotFound";
+    wanted.facts.finished_message = "The workload's owner no longer exists";
+    if (!entry.last_admission.has_value()) wanted.facts.admission.reset();
+  }
+  departed_.insert_or_assign(uid, std::move(wanted));
+  deps_.env.executor->PostAt(deps_.env.clock->Mono() + kOrphanGrace, [this, alive = std::weak_ptr<bool>(alive_), uid] {
+    if (!alive.expired() && departed_.contains(uid)) workloads_.Touch(uid, Urgency::kNow);
+  });
+}
+
+}  // namespace muster::controller

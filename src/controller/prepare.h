@@ -1,0 +1,40 @@
+// A Job as the engine's workload: how many pods of which shape, in which queue, how urgent.
+//
+// Threading: pure function; the table needs external synchronisation.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "catalog.h"
+#include "muster/controller/job.h"
+#include "muster/controller/options.h"
+#include "muster/controller/projection.h"
+#include "muster/gang/shape.h"
+
+namespace muster::controller {
+
+struct Prepared {
+  engine::Workload workload;  // without active, not_before and held
+  Priority priority;
+  std::optional<int32_t> min_count;
+  std::optional<int64_t> max_execution_seconds;
+  std::vector<PodSetRequests> requests;
+  // Why the Job must not be queued: NotFound (its WorkloadPriorityClass), InvalidArgument or Unimplemented, naming
+  // key and value. The rest is complete all the same, for a Job that runs already.
+  absl::Status problem;
+};
+
+Prepared PrepareWorkload(const Job& job, const Catalog& catalog, gang::ShapeTable* shapes);
+
+// Whether an owner is itself a Job in a queue.
+using OwnerQueued = std::function<bool(const k8s::OwnerReference&)>;
+
+// The Job is Muster's to queue: it names a queue (or need not), its namespace is managed, and no owner that is
+// queued itself decides for it.
+bool IsManaged(const Job& job, const Catalog& catalog, const Options& options, const OwnerQueued& owner_queued);
+
+}  // namespace muster::controller

@@ -1,0 +1,270 @@
+#include "workload_writer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "muster/k8s_client/resources.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr int kInFlightMax = 16;
+// A Job that is admitted at once needs no write that says it waits.
+constexpr Duration kLeisure = std::chrono::milliseconds(300);
+// A name taken by somebody else's object does not come free soon.
+constexpr int kUnprocessable = 422;
+constexpr int kForbidden = 403;
+constexpr int kConflict = 409;
+constexpr int kNotFound = 404;
+
+}  // namespace
+
+WorkloadWriter::WorkloadWriter(Environment env, k8s::Client* client, WorkloadSource* source, Returned returned)
+    : env_(env), client_(client), source_(source), returned_(std::move(returned)) {}
+
+WorkloadWriter::~WorkloadWriter() {
+  for (auto& [uid, entry] : entries_) env_.executor->Cancel(entry.timer);
+}
+
+WorkloadWriter::Entry* WorkloadWriter::Find(const std::string& job_uid) {
+  const auto it = entries_.find(job_uid);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+std::shared_ptr<const Workload> WorkloadWriter::Known(const std::string& job_uid) const {
+  const auto it = entries_.find(job_uid);
+  return it == entries_.end() ? nullptr : it->second.known;
+}
+
+void WorkloadWriter::ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const {
+  for (const auto& [uid, entry] : entries_) {
+    if (entry.known != nullptr) visit(uid, *entry.known);
+  }
+}
+
+int64_t WorkloadWriter::behind() const {
+  int64_t n = 0;
+  for (const auto& [uid, entry] : entries_) n += entry.dirty || entry.busy ? 1 : 0;
+  return n;
+}
+
+void WorkloadWriter::Touch(const std::string& job_uid, Urgency urgency) {
+  if (!open_) return;
+  Entry& entry = entries_[job_uid];
+  entry.dirty = true;
+  if (entry.busy || entry.queued) return;
+  if (urgency == Urgency::kNow) {
+    env_.executor->Cancel(std::exchange(entry.timer, 0));
+    Queue(job_uid, &entry);
+  } else if (entry.timer == 0) {
+    Delay(job_uid, &entry, kLeisure);
+  }
+}
+
+void WorkloadWriter::Observe(const std::string& job_uid, std::shared_ptr<const Workload> workload) {
+  Entry& entry = entries_[job_uid];
+  const bool first = entry.known == nullptr || entry.known->meta.uid != workload->meta.uid;
+  entry.known = std::move(workload);
+  if (first) source_->WorkloadKnown(job_uid);
+}
+
+void WorkloadWriter::Deleted(const std::string& job_uid, const std::string& workload_uid) {
+  Entry* entry = Find(job_uid);
+  if (entry != nullptr && entry->known != nullptr && entry->known->meta.uid == workload_uid) entry->known = nullptr;
+}
+
+void WorkloadWriter::Forget(const std::string& job_uid) {
+  const auto it = entries_.find(job_uid);
+  if (it == entries_.end()) return;
+  env_.executor->Cancel(it->second.timer);
+  entries_.erase(it);
+}
+
+void WorkloadWriter::Queue(const std::string& job_uid, Entry* entry) {
+  entry->queued = true;
+  ready_.push_back(job_uid);
+  SchedulePump();
+}
+
+void WorkloadWriter::Delay(const std::string& job_uid, Entry* entry, Duration delay) {
+  env_.executor->Cancel(entry->timer);
+  entry->timer = env_.executor->PostAt(env_.clock->Mono() + delay, [this, job_uid] {
+    Entry* due = Find(job_uid);
+    if (due == nullptr) return;
+    due->timer = 0;
+    if (!due->busy && !due->queued) Queue(job_uid, due);
+  });
+}
+
+void WorkloadWriter::SchedulePump() {
+  if (std::exchange(pump_posted_, true)) return;
+  env_.executor->Post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    pump_posted_ = false;
+    Pump();
+  });
+}
+
+void WorkloadWriter::Pump() {
+  while (in_flight_ < kInFlightMax && !ready_.empty()) {
+    const std::string uid = std::move(ready_.front());
+    ready_.pop_front();
+    Entry* entry = Find(uid);
+    if (entry == nullptr || !entry->queued) continue;
+    entry->queued = false;
+    Sync(uid, entry);
+  }
+}
+
+void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
+  entry->dirty = false;
+  std::optional<WantedWorkload> wanted = source_->Want(job_uid);
+  if (!wanted.has_value()) return;
+  if (entry->known == nullptr) {
+    if (wanted->create) Create(job_uid, entry, *wanted);
+    return;
+  }
+  const Workload& known = *entry->known;
+  if (known.meta.deletion.IsSet()) return;
+  if (wanted->facts.state != WorkloadFacts::State::kFinished &&
+      NeedsSpecPatch(known.spec, wanted->spec, wanted->holds_quota)) {
+    PatchSpec(job_uid, entry, *wanted);
+    return;
+  }
+  const WorkloadStatus status = ProjectStatus(known.status, known.meta.generation, wanted->facts, env_.clock->Now());
+  std::string body = EncodeStatusPatch(known, status);
+  if (body.empty()) return;
+  Sent(entry);
+  client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, known.meta.key(), "status", k8s::PatchType::kMergePatch,
+                 std::move(body),
+                 [this, alive = std::weak_ptr<bool>(alive_), job_uid, w = *std::move(wanted)](k8s::Result result) {
+                   if (!alive.expired()) Answered(job_uid, w, false, result);
+                 });
+}
+
+void WorkloadWriter::Create(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted) {
+  const std::optional<WorkloadBody> body = wanted.body();
+  if (!body.has_value()) return;
+  Sent(entry);
+  client_->Create(k8s::Lane::kWorkload, k8s::kWorkloads, body->ns, EncodeWorkload(*body),
+                  [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted](k8s::Result result) {
+                    if (!alive.expired()) Answered(job_uid, wanted, true, result);
+                  });
+}
+
+void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted) {
+  const Workload& known = *entry->known;
+  WorkloadSpec spec = wanted.spec;
+  if (wanted.holds_quota) {
+    // Only the priority may change now.
+    spec = known.spec;
+    spec.priority = wanted.spec.priority;
+    spec.priority_class = wanted.spec.priority_class;
+  }
+  std::vector<PodSetText> texts;
+  if (spec.pod_sets != known.spec.pod_sets) {
+    std::optional<WorkloadBody> body = wanted.body();
+    if (!body.has_value()) return;
+    texts = std::move(body->texts);
+  }
+  const bool priority_only = texts.empty();
+  Sent(entry);
+  client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, known.meta.key(), "", k8s::PatchType::kMergePatch,
+                 EncodeSpecPatch(known, spec, texts, {}),
+                 [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted, priority_only](k8s::Result result) {
+                   if (alive.expired()) return;
+                   if (result.ok()) source_->WorkloadUpdated(job_uid, priority_only);
+                   Answered(job_uid, wanted, false, result);
+                 });
+}
+
+void WorkloadWriter::Sent(Entry* entry) {
+  entry->busy = true;
+  ++in_flight_;
+}
+
+void WorkloadWriter::Answered(const std::string& job_uid, const WantedWorkload& wanted, bool create,
+                              const k8s::Result& result) {
+  --in_flight_;
+  SchedulePump();
+  Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  entry->busy = false;
+  if (result.ok()) {
+    entry->backoff.Reset();
+    Learn(job_uid, entry, result.body, create);
+    entry = Find(job_uid);
+    // The status follows the create, and what changed meanwhile follows the status.
+    if (entry != nullptr) Touch(job_uid, Urgency::kNow);
+    return;
+  }
+  if (result.code == kConflict) {
+    Fetch(job_uid, wanted.key);
+    return;
+  }
+  if (result.code == kNotFound && !create) {
+    // Deleted meanwhile; the watch will say so. If it was only the watch that was behind, a create meets it.
+    entry->known = nullptr;
+  }
+  if (result.code == kUnprocessable || result.code == kForbidden || (result.code == kNotFound && create)) {
+    source_->WorkloadRefused(job_uid, result.message);
+  }
+  Failed(job_uid, entry, result);
+}
+
+void WorkloadWriter::Failed(const std::string& job_uid, Entry* entry, const k8s::Result& result) {
+  entry->dirty = true;
+  const Duration wait = std::max(entry->backoff.Next(), result.retry_after.value_or(Duration(0)));
+  Delay(job_uid, entry, env_.random->Jitter(wait, 20));
+}
+
+void WorkloadWriter::Fetch(const std::string& job_uid, const k8s::ObjectKey& key) {
+  Entry* entry = Find(job_uid);
+  Sent(entry);
+  client_->Get(k8s::kWorkloads, key, [this, alive = std::weak_ptr<bool>(alive_), job_uid](k8s::Result result) {
+    if (!alive.expired()) Fetched(job_uid, result);
+  });
+}
+
+void WorkloadWriter::Fetched(const std::string& job_uid, const k8s::Result& result) {
+  --in_flight_;
+  SchedulePump();
+  Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  entry->busy = false;
+  if (result.code == kNotFound) {
+    entry->known = nullptr;
+    Failed(job_uid, entry, result);
+    return;
+  }
+  if (!result.ok()) {
+    Failed(job_uid, entry, result);
+    return;
+  }
+  Learn(job_uid, entry, result.body, false);
+  // Straight on where the object turned out to be ours; Learn has arranged a later try where not.
+  entry = Find(job_uid);
+  if (entry != nullptr && entry->known != nullptr) Touch(job_uid, Urgency::kNow);
+}
+
+void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::string& json, bool created) {
+  auto decoded = DecodeWorkload(json);
+  if (!decoded.ok()) {
+    spdlog::error("workload answer cannot be read: {}", std::string(decoded.status().message()));
+    return;
+  }
+  const k8s::OwnerReference* owner = decoded->meta.Controller();
+  const auto label = decoded->meta.labels.find("kueue.x-k8s.io/job-uid");
+  const bool ours = (owner != nullptr && owner->uid == job_uid) ||
+                    (owner == nullptr && label != decoded->meta.labels.end() && label->second == job_uid);
+  if (!ours) {
+    source_->WorkloadRefused(job_uid, "the name " + decoded->meta.key().ToString() + " is taken by another owner");
+    Failed(job_uid, entry, {});
+    return;
+  }
+  returned_(json);
+  if (created) source_->WorkloadCreated(job_uid);
+}
+
+}  // namespace muster::controller
