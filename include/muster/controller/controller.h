@@ -10,30 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/controller/options.h"
 #include "muster/core/clock.h"
-#include "muster/core/labels.h"
 #include "muster/engine/engine.h"
 #include "muster/engine/telemetry.h"
 #include "muster/gang/room.h"
 #include "muster/k8s_client/client.h"
-#include "muster/k8s_client/lease.h"
 
 namespace muster::controller {
-
-struct Options {
-  // Jobs of other namespaces are left alone, queue name or not.
-  LabelSelector managed_jobs_namespace_selector;
-  bool manage_jobs_without_queue_name = false;
-  // Labels of a Job that its Workload gets too.
-  std::vector<std::string> label_keys_to_copy;
-  bool leader_elect = true;
-  k8s::LeaseOptions lease;
-  // Own namespace (for the lease) and the user that the policies let through.
-  std::string ns = "muster-system";
-  int64_t unwritten_claims_max = 2000;
-  // Strict: an evicted gang's quota is free only when no pod is terminating either.
-  bool wait_for_terminating_pods = false;
-};
 
 // What health endpoints and readiness need to know.
 struct Health {

@@ -1,0 +1,574 @@
+#include "muster/controller/controller.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "catalog.h"
+#include "job_controller.h"
+#include "kueue_check.h"
+#include "muster/core/check.h"
+#include "muster/k8s_client/event_recorder.h"
+#include "muster/k8s_client/informer.h"
+#include "muster/k8s_client/json_reader.h"
+#include "muster/k8s_client/resources.h"
+#include "policy_check.h"
+#include "queue_status_writer.h"
+#include "text.h"
+#include "watched.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr Duration kPoll = std::chrono::milliseconds(20);
+constexpr Duration kDrainMax = std::chrono::seconds(5);
+// Servers from this minor version on clear the start time of a suspended Job themselves.
+constexpr int kClearsStartTime = 36;
+
+PolicyOptions PoliciesOf(const Options& options) {
+  PolicyOptions out;
+  out.ns = options.ns;
+  out.service_account = options.service_account;
+  out.managed_jobs_namespace_selector = options.managed_jobs_namespace_selector;
+  out.manage_jobs_without_queue_name = options.manage_jobs_without_queue_name;
+  out.allowed_starters = options.allowed_starters;
+  out.parents = options.parents;
+  return out;
+}
+
+}  // namespace
+
+class Controller::Impl {
+ public:
+  Impl(Environment env, k8s::Client* client, const gang::Room* room, Options options, engine::Telemetry* telemetry,
+       std::function<void(std::string why)> lost_leadership);
+  ~Impl();
+
+  void Start();
+  void Stop(std::function<void()> done);
+  Health health() const;
+  const engine::EngineSet* engine() const { return engine_.get(); }
+
+ private:
+  template <typename T>
+  using Informer = std::unique_ptr<k8s::Informer<T>>;
+
+  JobController::Deps JobDeps();
+  template <typename T>
+  Informer<T> Watch(const k8s::Resource& resource, typename k8s::Informer<T>::Decode decode,
+                    std::function<void(const T& object, const T* previous)> changed,
+                    std::function<void(const T& last)> deleted, bool metadata_only = false);
+  void WatchQueues();
+  void WatchSurroundings();
+  void WatchJobs();
+  void ClusterQueueChanged(const WatchedClusterQueue& object);
+  void LocalQueueChanged(const WatchedLocalQueue& object);
+  void NamespaceChanged(const WatchedNamespace& object);
+  void Judged(const std::string& ns);
+
+  template <typename Visit>
+  void ForEachInformer(Visit visit) const;
+  bool Synced() const;
+  void AskVersion();
+  void Elect();
+  void TakeOver(uint64_t term);
+  void RelistAll(std::function<void()> done);
+  void LeadOnceSynced(uint64_t epoch);
+  void Lead(uint64_t epoch);
+  void Apply(engine::Event event);
+  void DecideSoon();
+  void Decide();
+  void ArmDue();
+  void Drain(MonoTime deadline, std::function<void()> done);
+  bool MayWrite() const;
+
+  Environment env_;
+  k8s::Client* client_;
+  const gang::Room* room_;
+  Options options_;
+  engine::Telemetry* telemetry_;
+  std::function<void(std::string why)> lost_leadership_;
+
+  TextTable texts_;
+  Catalog catalog_;
+  bool keeps_start_time_ = false;
+  std::map<std::string, std::string> undecodable_;  // kind -> the last message
+  k8s::EventRecorder events_;
+  PolicyCheck policies_;
+  KueueCheck kueue_;
+  std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
+  JobController jobs_;
+  QueueStatusWriter cluster_queue_status_;
+  QueueStatusWriter local_queue_status_;
+  std::unique_ptr<k8s::LeaderElector> elector_;
+
+  Informer<WatchedNamespace> namespaces_;
+  Informer<WatchedLimitRange> limit_ranges_;
+  Informer<WatchedRuntimeClass> runtime_classes_;
+  Informer<PriorityClass> priority_classes_;
+  Informer<PriorityClass> workload_priority_classes_;
+  Informer<WatchedFlavor> flavor_informer_;
+  Informer<WatchedCohort> cohorts_;
+  Informer<WatchedClusterQueue> cluster_queues_;
+  Informer<WatchedLocalQueue> local_queues_;
+  Informer<Workload> workloads_;
+  Informer<Job> job_informer_;
+
+  bool decide_posted_ = false;
+  bool stopping_ = false;
+  Executor::TimerId due_timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* room, Options options,
+                       engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership)
+    : env_(env),
+      client_(client),
+      room_(room),
+      options_(std::move(options)),
+      telemetry_(telemetry),
+      lost_leadership_(std::move(lost_leadership)),
+      events_(env, client, {.instance = options_.lease.identity.empty() ? "muster" : options_.lease.identity},
+              [telemetry] { telemetry->EventDropped(); }),
+      policies_(env, client, ExpectedPolicies(PoliciesOf(options_))),
+      kueue_(env, client, options_.kueue_namespace, options_.lease.identity),
+      jobs_(JobDeps()),
+      cluster_queue_status_(
+          env, client, k8s::kClusterQueues, true,
+          [this](const QueueObject& object) -> std::optional<QueueStatus> {
+            if (engine_ == nullptr || !catalog_.cluster_queues.contains(object.meta.name)) return std::nullopt;
+            return ProjectStatus(object.status, object.meta.generation, engine_->ViewClusterQueue(object.meta.name),
+                                 env_.clock->Now());
+          },
+          [this](const std::string& json) { cluster_queues_->Observe(json); }),
+      local_queue_status_(
+          env, client, k8s::kLocalQueues, false,
+          [this](const QueueObject& object) -> std::optional<QueueStatus> {
+            if (engine_ == nullptr || !catalog_.local_queues.contains({object.meta.ns, object.meta.name})) {
+              return std::nullopt;
+            }
+            return ProjectStatus(object.status, object.meta.generation,
+                                 engine_->ViewLocalQueue(object.meta.ns, object.meta.name), env_.clock->Now());
+          },
+          [this](const std::string& json) { local_queues_->Observe(json); }) {
+  client_->SetWriteGate([this] { return MayWrite(); });
+  client_->SetWriteObserver([this](std::string_view resource, std::string_view verb, int code, Duration took) {
+    telemetry_->Write(std::string(resource), std::string(verb), code, took);
+  });
+  WatchSurroundings();
+  WatchQueues();
+  WatchJobs();
+}
+
+Controller::Impl::~Impl() {
+  env_.executor->Cancel(due_timer_);
+  client_->SetWriteGate([] { return false; });
+  client_->SetWriteObserver([](std::string_view, std::string_view, int, Duration) {});
+}
+
+JobController::Deps Controller::Impl::JobDeps() {
+  JobController::Deps deps;
+  deps.env = env_;
+  deps.client = client_;
+  deps.events = &events_;
+  deps.telemetry = telemetry_;
+  deps.options = &options_;
+  deps.catalog = &catalog_;
+  deps.texts = &texts_;
+  deps.keeps_start_time = &keeps_start_time_;
+  deps.job_returned = [this](const std::string& json) { job_informer_->Observe(json); };
+  deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
+  deps.decide = [this] { DecideSoon(); };
+  return deps;
+}
+
+// ---- watching -----------------------------------------------------------------------------------
+
+template <typename T>
+Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resource,
+                                                      typename k8s::Informer<T>::Decode decode,
+                                                      std::function<void(const T& object, const T* previous)> changed,
+                                                      std::function<void(const T& last)> deleted, bool metadata_only) {
+  const std::string kind(resource.kind);
+  typename k8s::Informer<T>::Handler handler;
+  handler.upserted = [this, kind, changed](const auto& object, const auto& previous) {
+    undecodable_.erase(kind);
+    changed(*object, previous.get());
+  };
+  handler.deleted = [deleted](const auto& last) { deleted(*last); };
+  handler.undecodable = [this, kind](const absl::Status& status) {
+    const std::string message(status.message());
+    if (undecodable_[kind] != message) spdlog::error("an object is left aside: {}", message);
+    undecodable_[kind] = message;
+  };
+  k8s::InformerOptions options;
+  options.metadata_only = metadata_only;
+  return std::make_unique<k8s::Informer<T>>(env_, client_, resource, options, std::move(decode), std::move(handler));
+}
+
+void Controller::Impl::Judged(const std::string& ns) {
+  ++catalog_.version;
+  jobs_.CatalogChanged(ns);
+}
+
+void Controller::Impl::WatchSurroundings() {
+  namespaces_ = Watch<WatchedNamespace>(
+      k8s::kNamespaces, DecodeWatchedNamespace,
+      [this](const WatchedNamespace& object, const WatchedNamespace*) { NamespaceChanged(object); },
+      [this](const WatchedNamespace& last) {
+        catalog_.namespaces.erase(last.meta.name);
+        Apply(engine::NamespaceDeleted{last.meta.name});
+      },
+      true);
+  limit_ranges_ = Watch<WatchedLimitRange>(
+      k8s::kLimitRanges, [](std::string_view json) { return DecodeLimitRange(json); },
+      [this](const WatchedLimitRange& object, const WatchedLimitRange*) {
+        catalog_.limit_ranges[object.meta.ns].insert_or_assign(object.meta.name, object);
+        Judged(object.meta.ns);
+      },
+      [this](const WatchedLimitRange& last) {
+        catalog_.limit_ranges[last.meta.ns].erase(last.meta.name);
+        Judged(last.meta.ns);
+      });
+  runtime_classes_ = Watch<WatchedRuntimeClass>(
+      k8s::kRuntimeClasses, [](std::string_view json) { return DecodeRuntimeClass(json); },
+      [this](const WatchedRuntimeClass& object, const WatchedRuntimeClass*) {
+        catalog_.runtime_classes.insert_or_assign(object.meta.name, object);
+        Judged("");
+      },
+      [this](const WatchedRuntimeClass& last) {
+        catalog_.runtime_classes.erase(last.meta.name);
+        Judged("");
+      });
+  const auto watch_classes = [this](const k8s::Resource& resource, PriorityClasses* classes) {
+    return Watch<PriorityClass>(
+        resource, DecodePriorityClass,
+        [this, classes](const PriorityClass& object, const PriorityClass*) {
+          classes->insert_or_assign(object.meta.name, object);
+          Judged("");
+        },
+        [this, classes](const PriorityClass& last) {
+          classes->erase(last.meta.name);
+          Judged("");
+        });
+  };
+  priority_classes_ = watch_classes(k8s::kPriorityClasses, &catalog_.pod_priority_classes);
+  workload_priority_classes_ = watch_classes(k8s::kWorkloadPriorityClasses, &catalog_.workload_priority_classes);
+}
+
+void Controller::Impl::NamespaceChanged(const WatchedNamespace& object) {
+  const auto it = catalog_.namespaces.find(object.meta.name);
+  if (it != catalog_.namespaces.end() && it->second == object.meta.labels) return;
+  catalog_.namespaces.insert_or_assign(object.meta.name, object.meta.labels);
+  Apply(engine::NamespaceChanged{{object.meta.name, object.meta.labels}});
+  Judged(object.meta.name);
+}
+
+void Controller::Impl::WatchQueues() {
+  flavor_informer_ = Watch<WatchedFlavor>(
+      k8s::kResourceFlavors, DecodeWatchedFlavor,
+      [this](const WatchedFlavor& object, const WatchedFlavor*) {
+        catalog_.flavors.insert_or_assign(object.meta.name, object.flavor);
+        Apply(engine::FlavorChanged{object.flavor});
+      },
+      [this](const WatchedFlavor& last) {
+        catalog_.flavors.erase(last.meta.name);
+        Apply(engine::FlavorDeleted{last.meta.name});
+      });
+  cohorts_ = Watch<WatchedCohort>(
+      k8s::kCohorts, DecodeWatchedCohort,
+      [this](const WatchedCohort& object, const WatchedCohort*) {
+        catalog_.cohorts.insert_or_assign(object.meta.name, object.cohort);
+        Apply(engine::CohortChanged{object.cohort});
+      },
+      [this](const WatchedCohort& last) {
+        catalog_.cohorts.erase(last.meta.name);
+        Apply(engine::CohortDeleted{last.meta.name});
+      });
+  cluster_queues_ = Watch<WatchedClusterQueue>(
+      k8s::kClusterQueues, DecodeWatchedClusterQueue,
+      [this](const WatchedClusterQueue& object, const WatchedClusterQueue*) { ClusterQueueChanged(object); },
+      [this](const WatchedClusterQueue& last) {
+        catalog_.cluster_queues.erase(last.meta.name);
+        cluster_queue_status_.Deleted(last.meta.key());
+        Apply(engine::ClusterQueueDeleted{last.meta.name});
+      });
+  local_queues_ = Watch<WatchedLocalQueue>(
+      k8s::kLocalQueues, DecodeWatchedLocalQueue,
+      [this](const WatchedLocalQueue& object, const WatchedLocalQueue*) { LocalQueueChanged(object); },
+      [this](const WatchedLocalQueue& last) {
+        catalog_.local_queues.erase({last.meta.ns, last.meta.name});
+        local_queue_status_.Deleted(last.meta.key());
+        Apply(engine::LocalQueueDeleted{last.meta.ns, last.meta.name});
+      });
+}
+
+void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
+  const auto it = catalog_.cluster_queues.find(object.meta.name);
+  const bool known = it != catalog_.cluster_queues.end();
+  const bool same = known && it->second == object.queue;
+  const bool stop_changed = known && it->second.stop_policy != object.queue.stop_policy;
+  if (!same) {
+    catalog_.cluster_queues.insert_or_assign(object.meta.name, object.queue);
+    Apply(engine::ClusterQueueChanged{object.queue});
+  }
+  cluster_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
+  if (stop_changed) jobs_.QueueChanged("", "", object.meta.name);
+}
+
+void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
+  const auto key = std::pair(object.meta.ns, object.meta.name);
+  const auto it = catalog_.local_queues.find(key);
+  const bool known = it != catalog_.local_queues.end();
+  const bool same = known && it->second == object.queue;
+  const bool stop_changed = known && it->second.stop_policy != object.queue.stop_policy;
+  if (!same) {
+    catalog_.local_queues.insert_or_assign(key, object.queue);
+    Apply(engine::LocalQueueChanged{object.queue});
+  }
+  local_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
+  if (stop_changed) jobs_.QueueChanged(object.meta.ns, object.meta.name, "");
+}
+
+void Controller::Impl::WatchJobs() {
+  k8s::Informer<Workload>::Handler workload_handler;
+  workloads_ = std::make_unique<k8s::Informer<Workload>>(
+      env_, client_, k8s::kWorkloads, k8s::InformerOptions{}, DecodeWorkload,
+      k8s::Informer<Workload>::Handler{
+          [this](const auto& object, const auto&) { jobs_.WorkloadChanged(object); },
+          [this](const auto& last) { jobs_.WorkloadDeleted(*last); },
+          [this](const absl::Status& s) { undecodable_["Workload"] = std::string(s.message()); }});
+  job_informer_ = std::make_unique<k8s::Informer<Job>>(
+      env_, client_, k8s::kJobs, k8s::InformerOptions{},
+      [this](std::string_view json) { return DecodeJob(json, &texts_); },
+      k8s::Informer<Job>::Handler{[this](const auto& object, const auto&) { jobs_.JobChanged(object); },
+                                  [this](const auto& last) { jobs_.JobDeleted(*last); },
+                                  [this](const absl::Status& s) {
+                                    spdlog::error("a job is left aside: {}", std::string(s.message()));
+                                    undecodable_["Job"] = std::string(s.message());
+                                  }});
+}
+
+template <typename Visit>
+void Controller::Impl::ForEachInformer(Visit visit) const {
+  visit("Namespace", *namespaces_);
+  visit("LimitRange", *limit_ranges_);
+  visit("RuntimeClass", *runtime_classes_);
+  visit("PriorityClass", *priority_classes_);
+  visit("WorkloadPriorityClass", *workload_priority_classes_);
+  visit("ResourceFlavor", *flavor_informer_);
+  visit("Cohort", *cohorts_);
+  visit("ClusterQueue", *cluster_queues_);
+  visit("LocalQueue", *local_queues_);
+  visit("Workload", *workloads_);
+  visit("Job", *job_informer_);
+}
+
+bool Controller::Impl::Synced() const {
+  bool synced = true;
+  ForEachInformer([&synced](const char*, const auto& informer) { synced = synced && informer.synced(); });
+  return synced;
+}
+
+// ---- leadership ---------------------------------------------------------------------------------
+
+void Controller::Impl::Start() {
+  ForEachInformer([](const char*, auto& informer) { informer.Start(); });
+  AskVersion();
+  if (options_.check_policies) policies_.Start();
+  kueue_.Start([this] { Elect(); });
+}
+
+void Controller::Impl::AskVersion() {
+  client_->Read("/version", "", [this, alive = std::weak_ptr<bool>(alive_)](k8s::Result result) {
+    if (alive.expired()) return;
+    if (!result.ok()) {
+      env_.executor->PostAt(env_.clock->Mono() + std::chrono::seconds(5),
+                            [this, alive] { alive.expired() ? void() : AskVersion(); });
+      return;
+    }
+    k8s::JsonDocument document(result.body);
+    // "36", or "36+" where a vendor has added to it.
+    const std::string minor = document.root()["minor"].String();
+    const int version = std::atoi(minor.c_str());
+    keeps_start_time_ = version > 0 && version < kClearsStartTime;
+  });
+}
+
+void Controller::Impl::Elect() {
+  if (stopping_) return;
+  if (!options_.leader_elect) {
+    // Unique to this run, as a leader's term would be.
+    LeadOnceSynced(static_cast<uint64_t>(env_.clock->Now().unix_nanos));
+    return;
+  }
+  k8s::LeaderElector::Callbacks callbacks;
+  callbacks.started_leading = [this](uint64_t term) { TakeOver(term); };
+  callbacks.stopped_leading = [this] {
+    jobs_.StopWriting();
+    if (!stopping_) lost_leadership_("leadership was lost");
+  };
+  callbacks.new_leader = [](const std::string& identity) { spdlog::info("{} leads", identity); };
+  elector_ = std::make_unique<k8s::LeaderElector>(env_, client_, options_.lease, std::move(callbacks));
+  elector_->Start();
+}
+
+// The predecessor's last write may still be on its way: wait as long as it can be, and read everything after that.
+void Controller::Impl::TakeOver(uint64_t term) {
+  if (stopping_) return;
+  if (term <= 1) {
+    LeadOnceSynced(term);
+    return;
+  }
+  spdlog::info("leader in term {}; waiting for writes of a predecessor", term);
+  env_.executor->PostAt(env_.clock->Mono() + options_.takeover_wait, [this, alive = std::weak_ptr<bool>(alive_), term] {
+    if (alive.expired() || stopping_) return;
+    RelistAll([this, term] { LeadOnceSynced(term); });
+  });
+}
+
+void Controller::Impl::RelistAll(std::function<void()> done) {
+  auto left = std::make_shared<int>(1);
+  auto one_done = [left, done = std::move(done), alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && --*left == 0) done();
+  };
+  ForEachInformer([&left, &one_done](const char*, auto& informer) {
+    ++*left;
+    informer.Relist(one_done);
+  });
+  one_done();
+}
+
+void Controller::Impl::LeadOnceSynced(uint64_t epoch) {
+  if (stopping_) return;
+  if (Synced()) {
+    Lead(epoch);
+    return;
+  }
+  env_.executor->PostAt(env_.clock->Mono() + kPoll, [this, alive = std::weak_ptr<bool>(alive_), epoch] {
+    if (!alive.expired()) LeadOnceSynced(epoch);
+  });
+}
+
+void Controller::Impl::Lead(uint64_t epoch) {
+  engine_ = std::make_unique<engine::EngineSet>(engine::EngineOptions{epoch, options_.unwritten_claims_max}, room_);
+  for (const auto& [name, labels] : catalog_.namespaces) engine_->Apply(engine::NamespaceChanged{{name, labels}});
+  for (const auto& [name, flavor] : catalog_.flavors) engine_->Apply(engine::FlavorChanged{flavor});
+  for (const auto& [name, cohort] : catalog_.cohorts) engine_->Apply(engine::CohortChanged{cohort});
+  for (const auto& [name, queue] : catalog_.cluster_queues) engine_->Apply(engine::ClusterQueueChanged{queue});
+  for (const auto& [key, queue] : catalog_.local_queues) engine_->Apply(engine::LocalQueueChanged{queue});
+  cluster_queue_status_.Open();
+  local_queue_status_.Open();
+  jobs_.Lead(engine_.get(), epoch);
+  for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
+  for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
+  spdlog::info("leading in epoch {}", epoch);
+  DecideSoon();
+}
+
+bool Controller::Impl::MayWrite() const {
+  if (stopping_ || engine_ == nullptr) return false;
+  return !options_.leader_elect || (elector_ != nullptr && elector_->MayWrite());
+}
+
+// ---- deciding -----------------------------------------------------------------------------------
+
+void Controller::Impl::Apply(engine::Event event) {
+  if (engine_ == nullptr) return;
+  engine_->Apply(event);
+  DecideSoon();
+}
+
+// After everything that is already waiting to be heard: one run for a burst of events.
+void Controller::Impl::DecideSoon() {
+  if (engine_ == nullptr || std::exchange(decide_posted_, true)) return;
+  env_.executor->Post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    decide_posted_ = false;
+    Decide();
+  });
+}
+
+void Controller::Impl::Decide() {
+  if (stopping_ || !MayWrite()) return;
+  const MonoTime begun = env_.clock->Mono();
+  const std::vector<engine::Decision> decisions = engine_->Decide(env_.clock->Now());
+  if (!decisions.empty()) {
+    const bool admitted = std::any_of(decisions.begin(), decisions.end(), [](const engine::Decision& d) {
+      return !std::holds_alternative<engine::Hold>(d);
+    });
+    telemetry_->AdmissionAttempt(admitted, env_.clock->Mono() - begun);
+  }
+  for (const engine::Decision& decision : decisions) jobs_.Decided(decision);
+  const engine::ChangedQueues changed = engine_->TakeChangedQueues();
+  for (const std::string& name : changed.cluster_queues) cluster_queue_status_.Touch({"", name});
+  for (const auto& [ns, name] : changed.local_queues) local_queue_status_.Touch({ns, name});
+  ArmDue();
+}
+
+void Controller::Impl::ArmDue() {
+  env_.executor->Cancel(std::exchange(due_timer_, 0));
+  const WallTime due = engine_->NextDue();
+  if (!due.IsSet()) return;
+  const Duration wait = std::max(due - env_.clock->Now(), Duration(std::chrono::milliseconds(1)));
+  due_timer_ = env_.executor->PostAt(env_.clock->Mono() + wait, [this] {
+    due_timer_ = 0;
+    DecideSoon();
+  });
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+void Controller::Impl::Stop(std::function<void()> done) {
+  stopping_ = true;
+  jobs_.StopWriting();
+  Drain(env_.clock->Mono() + kDrainMax, std::move(done));
+}
+
+void Controller::Impl::Drain(MonoTime deadline, std::function<void()> done) {
+  if (client_->in_flight() > 0 && env_.clock->Mono() < deadline) {
+    env_.executor->PostAt(env_.clock->Mono() + kPoll,
+                          [this, alive = std::weak_ptr<bool>(alive_), deadline, done = std::move(done)]() mutable {
+                            if (!alive.expired()) Drain(deadline, std::move(done));
+                          });
+    return;
+  }
+  if (elector_ == nullptr) {
+    done();
+    return;
+  }
+  elector_->Release(std::move(done));
+}
+
+Health Controller::Impl::health() const {
+  Health out;
+  out.leading = engine_ != nullptr && !stopping_;
+  out.lease_healthy = elector_ == nullptr || elector_->healthy();
+  ForEachInformer([&out](const char* kind, const auto& informer) {
+    if (!informer.synced()) out.not_synced.emplace_back(kind);
+    if (!informer.reflector().problem().empty()) {
+      out.problems.push_back(Cat("watch of ", kind, ": ", informer.reflector().problem()));
+    }
+  });
+  out.synced = out.not_synced.empty();
+  for (const auto& [kind, message] : undecodable_) out.problems.push_back(Cat("cannot be read: ", message));
+  if (!kueue_.problem().empty()) out.problems.push_back(kueue_.problem());
+  for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
+  return out;
+}
+
+// ---- the public face ----------------------------------------------------------------------------
+
+Controller::Controller(Environment env, k8s::Client* client, const gang::Room* room, Options options,
+                       engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership)
+    : impl_(std::make_unique<Impl>(env, client, room, std::move(options), telemetry, std::move(lost_leadership))) {}
+
+Controller::~Controller() = default;
+
+void Controller::Start() { impl_->Start(); }
+void Controller::Stop(std::function<void()> done) { impl_->Stop(std::move(done)); }
+Health Controller::health() const { return impl_->health(); }
+const engine::EngineSet* Controller::engine() const { return impl_->engine(); }
+
+}  // namespace muster::controller

@@ -1,0 +1,42 @@
+// Looks once in a while whether the admission policies are in force as the configuration has them, and says in
+// words where they are not.
+//
+// Threading: used from the executor only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/controller/policies.h"
+#include "muster/core/clock.h"
+#include "muster/k8s_client/client.h"
+
+namespace muster::controller {
+
+class PolicyCheck {
+ public:
+  PolicyCheck(Environment env, k8s::Client* client, std::vector<PolicyExpectation> expected);
+  ~PolicyCheck();
+  PolicyCheck(const PolicyCheck&) = delete;
+  PolicyCheck& operator=(const PolicyCheck&) = delete;
+
+  void Start();
+  // Of the last complete look; empty: all is as it should be.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  void Look();
+  void Seen(size_t index, const k8s::Result& result);
+
+  Environment env_;
+  k8s::Client* client_;
+  std::vector<PolicyExpectation> expected_;
+  std::vector<std::string> found_;
+  std::vector<std::string> problems_;
+  size_t outstanding_ = 0;
+  Executor::TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::controller
