@@ -18,6 +18,7 @@ struct Right {
   const char* group;
   const char* resource;  // "workloads/status"
   const char* ns = "";
+  const char* name = "";
 };
 
 // What the API server's own authorizer says of `user`.
@@ -31,8 +32,8 @@ bool May(const std::string& user, const std::vector<std::string>& groups, const 
       Cat(R"({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": )", Quote(user),
           R"(, "groups": [)", group_list, R"(], "resourceAttributes": {"verb": )", Quote(right.verb), R"(, "group": )",
           Quote(right.group), R"(, "resource": )", Quote(resource.substr(0, slash)), R"(, "subresource": )",
-          Quote(slash == std::string::npos ? "" : resource.substr(slash + 1)), R"(, "namespace": )", Quote(right.ns),
-          "}}}"));
+          Quote(slash == std::string::npos ? "" : resource.substr(slash + 1)), R"(, "name": )", Quote(right.name),
+          R"(, "namespace": )", Quote(right.ns), "}}}"));
   REQUIRE(answer.status == 201);
   return answer.json.At("status/allowed").Bool();
 }
@@ -48,16 +49,19 @@ TEST_CASE("Muster may do what its work takes") {
       {"update", "batch", "jobs/finalizers"},
       {"create", kKueue, "workloads"},
       {"patch", kKueue, "workloads"},
-      {"delete", kKueue, "workloads"},
       {"patch", kKueue, "workloads/status"},
       {"patch", kKueue, "clusterqueues/status"},
       {"patch", kKueue, "localqueues/status"},
-      {"patch", kKueue, "cohorts/status"},
       {"create", "events.k8s.io", "events"},
       {"patch", "events.k8s.io", "events"},
       {"get", "coordination.k8s.io", "leases", "muster-system"},
       {"create", "coordination.k8s.io", "leases", "muster-system"},
       {"update", "coordination.k8s.io", "leases", "muster-system"},
+      {"get", "coordination.k8s.io", "leases", "kueue-system", "c1f6bfd2.kueue.x-k8s.io"},
+      {"get", kPolicies, "mutatingadmissionpolicies"},
+      {"get", kPolicies, "mutatingadmissionpolicybindings"},
+      {"get", kPolicies, "validatingadmissionpolicies"},
+      {"get", kPolicies, "validatingadmissionpolicybindings"},
   };
   const std::pair<const char*, const char*> read[] = {
       {"batch", "jobs"},
@@ -71,10 +75,6 @@ TEST_CASE("Muster may do what its work takes") {
       {"", "limitranges"},
       {"node.k8s.io", "runtimeclasses"},
       {"scheduling.k8s.io", "priorityclasses"},
-      {kPolicies, "mutatingadmissionpolicies"},
-      {kPolicies, "mutatingadmissionpolicybindings"},
-      {kPolicies, "validatingadmissionpolicies"},
-      {kPolicies, "validatingadmissionpolicybindings"},
   };
   for (const auto& [group, resource] : read) {
     for (const char* verb : {"get", "list", "watch"}) rights.push_back({verb, group, resource});
@@ -99,11 +99,13 @@ TEST_CASE("Muster may not do more") {
       {"update", kKueue, "clusterqueues"},
       {"patch", kKueue, "localqueues"},
       {"delete", kKueue, "clusterqueues"},
+      {"delete", kKueue, "workloads"},
       {"create", kKueue, "resourceflavors"},
       {"patch", kPolicies, "validatingadmissionpolicies"},
       {"delete", kPolicies, "mutatingadmissionpolicybindings"},
       {"get", "coordination.k8s.io", "leases", "kube-system"},
       {"update", "coordination.k8s.io", "leases", "kube-system"},
+      {"update", "coordination.k8s.io", "leases", "kueue-system", "c1f6bfd2.kueue.x-k8s.io"},
       {"create", "rbac.authorization.k8s.io", "clusterrolebindings"},
       {"impersonate", "", "users"},
   };
