@@ -15,6 +15,8 @@
 #include <set>
 #include <sstream>
 
+#include "muster/cli/configuration.h"
+
 namespace muster::controller {
 namespace {
 
@@ -92,6 +94,20 @@ TEST_CASE("the committed policies are those of the default configuration") {
   CHECK(FirstDifference(ReadFile("config/policies/mutating.yaml"), GeneratePolicies({}, PolicyKinds::kMutating)) == "");
   CHECK(FirstDifference(ReadFile("config/policies/validating.yaml"), GeneratePolicies({}, PolicyKinds::kValidating)) ==
         "");
+}
+
+TEST_CASE("the configuration that ships is valid, and asks for the policies that ship") {
+  const auto parsed = cli::ParseConfiguration(ReadFile("config/manager/config.yaml"), "muster-system");
+  if (const auto* errors = std::get_if<std::vector<cli::ConfigError>>(&parsed)) {
+    for (const cli::ConfigError& error : *errors) UNSCOPED_INFO(error.ToString("config.yaml"));
+    FAIL();
+  }
+  const controller::Options& options = std::get<cli::Configuration>(parsed).controller;
+  PolicyOptions policies;
+  policies.ns = options.ns;
+  policies.managed_jobs_namespace_selector = options.managed_jobs_namespace_selector;
+  policies.manage_jobs_without_queue_name = options.manage_jobs_without_queue_name;
+  CHECK(FirstDifference(GeneratePolicies({}), GeneratePolicies(policies)) == "");
 }
 
 TEST_CASE("every policy is followed by a binding that denies, and no two objects share kind and name") {
