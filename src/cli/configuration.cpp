@@ -145,6 +145,7 @@ void Builder::ReadLeaderElection() {
     return;
   }
   config_.client.write_timeout = std::min<Duration>(gap / 5 * 4, config_.client.call_timeout);
+  config_.controller.takeover_wait = config_.client.write_timeout;
 }
 
 void Builder::ReadClient() {
@@ -298,7 +299,7 @@ void Builder::ReadMuster() {
     } else if (!seen.insert(user).second) {
       reader_.Fail(path, "listed twice");
     } else {
-      config_.allowed_starters.push_back(user);
+      config_.controller.allowed_starters.push_back(user);
     }
   }
   config_.controller.wait_for_terminating_pods =
@@ -332,6 +333,7 @@ Configuration DefaultConfiguration(std::string_view ns) {
   Configuration config;
   config.controller.ns = std::string(ns);
   config.controller.lease.ns = std::string(ns);
+  config.controller.takeover_wait = config.client.write_timeout;
   config.controller.managed_jobs_namespace_selector.match_expressions = {
       {std::string(kNamespaceLabel), Requirement::Operator::kNotIn, {"kube-system", std::string(ns)}}};
   config.health = {true, {"", 8081}};
@@ -347,9 +349,11 @@ Configuration DefaultConfiguration(std::string_view ns) {
 controller::PolicyOptions PolicyOptionsOf(const Configuration& config) {
   controller::PolicyOptions options;
   options.ns = config.controller.ns;
+  options.service_account = config.controller.service_account;
   options.managed_jobs_namespace_selector = config.controller.managed_jobs_namespace_selector;
   options.manage_jobs_without_queue_name = config.controller.manage_jobs_without_queue_name;
-  options.allowed_starters = config.allowed_starters;
+  options.allowed_starters = config.controller.allowed_starters;
+  options.parents = config.controller.parents;
   return options;
 }
 

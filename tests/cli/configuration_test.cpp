@@ -49,6 +49,7 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.client.qps == 300);
   CHECK(c.client.burst == 500);
   CHECK(c.client.write_timeout == seconds(4));
+  CHECK(c.controller.takeover_wait == seconds(4));
   CHECK_FALSE(c.controller.manage_jobs_without_queue_name);
   CHECK_FALSE(c.controller.wait_for_terminating_pods);
   CHECK(c.controller.managed_jobs_namespace_selector ==
@@ -121,8 +122,9 @@ muster:
   CHECK(c.client.qps == -1);
   CHECK(c.client.burst == 0);
   CHECK(c.client.write_timeout == seconds(16));  // four fifths of 60 s - 40 s
+  CHECK(c.controller.takeover_wait == seconds(16));
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
-  CHECK(c.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
+  CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);
 }
 

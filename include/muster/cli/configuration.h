@@ -48,8 +48,6 @@ struct Configuration {
   std::string liveness_endpoint = "healthz";
   Listener metrics;
   server::MetricsOptions metrics_options;
-  // Users, beside Muster itself, whom the admission policies let start queued Jobs.
-  std::vector<std::string> allowed_starters;
   // What is accepted but has no effect, and what is on by default in Kueue and off here; one sentence each.
   std::vector<std::string> notes;
 };

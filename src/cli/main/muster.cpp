@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "muster/cli/main.h"
+
+int main(int argc, char** argv) { return muster::cli::Main(argc, argv); }

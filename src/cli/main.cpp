@@ -1,0 +1,65 @@
+#include "muster/cli/main.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "run.h"
+#include "version.h"
+
+namespace muster::cli {
+namespace {
+
+void AddNamespace(CLI::App* command, std::string* ns) {
+  command->add_option("--namespace", *ns, "Muster's own namespace, where the configuration names none");
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  CLI::App app("Decides when a batch job may start on a Kubernetes cluster, and starts it whole or not at all.",
+               "muster");
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 all well, 1 failed while running, 2 wrong flags or configuration.");
+
+  RunFlags run;
+  CLI::App* run_command = app.add_subcommand("run", "Run the service until SIGTERM");
+  run_command->add_option("--config", run.config, "Configuration file (config.kueue.x-k8s.io/v1beta2); default: none");
+  run_command->add_option("--kubeconfig", run.kubeconfig,
+                          "Default: the service account inside a cluster, else $KUBECONFIG or ~/.kube/config");
+  run_command->add_option("--context", run.context, "Context of the kubeconfig");
+  AddNamespace(run_command, &run.ns);
+  run_command->add_option("--log-format", run.log_format, "json or text")->check(CLI::IsMember({"json", "text"}));
+  run_command->add_option("--log-level", run.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+
+  std::string config;
+  std::string ns;
+  std::string kinds = "all";
+  CLI::App* check_command = app.add_subcommand("check-config", "Read a configuration and list every error in it");
+  check_command->add_option("file", config, "Configuration file")->required();
+  AddNamespace(check_command, &ns);
+  CLI::App* policies_command =
+      app.add_subcommand("policies", "Print the admission policies that a configuration asks for, for kubectl apply");
+  policies_command->add_option("--config", config, "Configuration file; default: none");
+  AddNamespace(policies_command, &ns);
+  policies_command->add_option("--kinds", kinds, "all, or mutating or validating alone")
+      ->check(CLI::IsMember({"all", "mutating", "validating"}));
+  CLI::App* version_command = app.add_subcommand("version", "Print what this binary is");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+  }
+  if (run_command->parsed()) return Run(run);
+  if (check_command->parsed()) return CheckConfig(config, ns);
+  if (policies_command->parsed()) return PrintPolicies(config, ns, kinds);
+  if (version_command->parsed()) {
+    const server::BuildInfo info = GetBuildInfo();
+    std::printf("muster %s, commit %s, built %s with %s for %s\n", info.version.c_str(), info.commit.c_str(),
+                info.date.c_str(), info.compiler.c_str(), info.platform.c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,110 @@
+#include "service.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "muster/controller/controller.h"
+#include "muster/gang/room.h"
+#include "muster/k8s_client/client.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr Duration kHeartbeat = std::chrono::seconds(1);
+constexpr int kBeatsBetweenSweeps = 60;
+
+server::ReplicaRole RoleOf(const controller::Health& health, bool leader_elect) {
+  if (!leader_elect) return server::ReplicaRole::kStandalone;
+  return health.leading ? server::ReplicaRole::kLeader : server::ReplicaRole::kFollower;
+}
+
+}  // namespace
+
+class Service::Impl {
+ public:
+  Impl(Environment env, k8s::Transport* transport, Configuration config, server::BuildInfo build,
+       std::function<void(const std::string&)> fatal)
+      : env_(env),
+        config_(std::move(config)),
+        client_(env, transport, config_.client),
+        metrics_(config_.metrics_options, std::move(build),
+                 {[this] { return controller_.engine(); },
+                  [this] { return RoleOf(controller_.health(), config_.controller.leader_elect); },
+                  [this] { return static_cast<int64_t>(controller_.health().problems.size()); }}),
+        heartbeat_(env.clock),
+        controller_(env, &client_, &room_, config_.controller, &metrics_, std::move(fatal)) {}
+
+  ~Impl() { env_.executor->Cancel(beat_timer_); }
+
+  void Start() {
+    controller_.Start();
+    Beat();
+  }
+
+  void Stop(std::function<void()> done) {
+    stopping_ = true;
+    controller_.Stop(std::move(done));
+  }
+
+  std::map<std::string, server::Handler> HealthRoutes() {
+    std::map<std::string, server::Handler> routes;
+    for (const std::string& name : {std::string("livez"), std::string("healthz"), config_.liveness_endpoint}) {
+      routes["/" + name] = server::LivenessHandler(name, &heartbeat_);
+    }
+    for (const std::string& name : {std::string("readyz"), config_.readiness_endpoint}) {
+      routes["/" + name] = server::ReadinessHandler(name, env_.executor, [this] { return ReadinessChecks(); });
+    }
+    return routes;
+  }
+
+  std::map<std::string, server::Handler> MetricsRoutes() {
+    return {{"/metrics", server::MetricsHandler(env_.executor, &metrics_)}};
+  }
+
+ private:
+  void Beat() {
+    heartbeat_.Beat(controller_.health().lease_healthy);
+    if (++beats_ % kBeatsBetweenSweeps == 0) metrics_.Sweep();
+    beat_timer_ = env_.executor->PostAt(env_.clock->Mono() + kHeartbeat, [this] { Beat(); });
+  }
+
+  std::vector<server::Check> ReadinessChecks() const {
+    const controller::Health health = controller_.health();
+    const server::ReplicaRole role = RoleOf(health, config_.controller.leader_elect);
+    std::vector<server::Check> checks;
+    checks.push_back({"shutdown", !stopping_, stopping_ ? "the process is shutting down" : ""});
+    checks.push_back({"caches", health.synced,
+                      health.synced ? "" : absl::StrCat("not listed yet: ", absl::StrJoin(health.not_synced, ", "))});
+    checks.push_back({"leader-election", health.lease_healthy,
+                      health.lease_healthy ? role == server::ReplicaRole::kFollower ? "standing by" : "leading"
+                                           : "leading, but the lease could not be renewed in time"});
+    // They concern some objects or some rules; the rest goes on, so they do not make the process unready.
+    for (const std::string& problem : health.problems) checks.push_back({"problem", true, problem, true});
+    return checks;
+  }
+
+  const Environment env_;
+  const Configuration config_;
+  const gang::UncheckedRoom room_;
+  k8s::Client client_;
+  server::Metrics metrics_;
+  server::Heartbeat heartbeat_;
+  controller::Controller controller_;
+  Executor::TimerId beat_timer_ = 0;
+  int beats_ = 0;
+  bool stopping_ = false;
+};
+
+Service::Service(Environment env, k8s::Transport* transport, Configuration config, server::BuildInfo build,
+                 std::function<void(const std::string&)> fatal)
+    : impl_(std::make_unique<Impl>(env, transport, std::move(config), std::move(build), std::move(fatal))) {}
+Service::~Service() = default;
+void Service::Start() { impl_->Start(); }
+void Service::Stop(std::function<void()> done) { impl_->Stop(std::move(done)); }
+std::map<std::string, server::Handler> Service::HealthRoutes() { return impl_->HealthRoutes(); }
+std::map<std::string, server::Handler> Service::MetricsRoutes() { return impl_->MetricsRoutes(); }
+
+}  // namespace muster::cli
