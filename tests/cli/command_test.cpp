@@ -1,0 +1,123 @@
+// The command as its users call it: output and exit codes (include/muster/cli/main.h).
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace muster::cli {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string output;  // standard output and standard error
+};
+
+Outcome Run(const std::string& arguments) {
+  // No cluster and no kubeconfig around.
+  const std::string command = "env -u KUBERNETES_SERVICE_HOST -u KUBECONFIG HOME=/nonexistent '" +
+                              std::string(MUSTER_BIN_DIR) + "/muster' " + arguments + " 2>&1 </dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome outcome;
+  char buffer[4096];
+  for (size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.output.append(buffer, n);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+// A file that goes away with the test.
+class TempFile {
+ public:
+  explicit TempFile(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() / "muster-command-test-XXXXXX").string();
+    const int fd = mkstemp(path_.data());
+    REQUIRE(fd >= 0);
+    close(fd);
+    std::ofstream(path_) << text;
+  }
+  ~TempFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string kHeader = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n";
+
+TEST_CASE("wrong use ends with 2 and says what would be right") {
+  CHECK(Run("").code == 2);
+  CHECK(Run("rum").code == 2);
+  CHECK(Run("run --no-such-flag").code == 2);
+  CHECK(Run("run --log-level loud").code == 2);
+  CHECK(Run("policies --kinds some").code == 2);
+  CHECK(Run("check-config").code == 2);
+  CHECK(Run("--help").code == 0);
+  CHECK(Run("version").code == 0);
+  CHECK(Run("version").output.starts_with("muster v"));
+}
+
+TEST_CASE("check-config lists every error with file and line") {
+  const TempFile bad(kHeader + "metrics: {bindAdress: x}\nwaitForPodsReady: {}\n");
+  const Outcome outcome = Run("check-config " + bad.path());
+  CHECK(outcome.code == 2);
+  CHECK(outcome.output == bad.path() + ":3: metrics.bindAdress: x: unknown field; did you mean bindAddress?\n" +
+                              bad.path() + ":4: waitForPodsReady: a map of 0: not supported yet\n");
+  const TempFile good(kHeader);
+  CHECK(Run("check-config " + good.path()).code == 0);
+  const Outcome missing = Run("check-config /nonexistent/config.yaml");
+  CHECK(missing.code == 2);
+  CHECK(missing.output == "/nonexistent/config.yaml: cannot be read\n");
+}
+
+TEST_CASE("policies come out as the configuration has them") {
+  const TempFile config(kHeader + "muster: {allowedStarters: [somebody-else]}\n");
+  const Outcome all = Run("policies --config " + config.path());
+  CHECK(all.code == 0);
+  CHECK(all.output.find("kind: MutatingAdmissionPolicy\n") != std::string::npos);
+  CHECK(all.output.find("somebody-else") != std::string::npos);
+  const Outcome validating = Run("policies --kinds validating --config " + config.path());
+  CHECK(validating.output.find("kind: MutatingAdmissionPolicy\n") == std::string::npos);
+  CHECK(validating.output.find("kind: ValidatingAdmissionPolicy\n") != std::string::npos);
+  CHECK(Run("policies --namespace other").output.find("system:serviceaccount:other:muster") != std::string::npos);
+}
+
+TEST_CASE("run without a way to the API server ends with 1, in the log") {
+  const Outcome outcome = Run("run");
+  CHECK(outcome.code == 1);
+  CHECK(outcome.output.find("\"level\":\"error\"") != std::string::npos);
+  CHECK(outcome.output.find("no way to the API server") != std::string::npos);
+}
+
+TEST_CASE("run with a bad configuration ends with 2 before it does anything") {
+  const TempFile kubeconfig(
+      "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+      "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n");
+  const TempFile bad(kHeader + "clientConnection: {qps: 0}\n");
+  const Outcome outcome = Run("run --kubeconfig " + kubeconfig.path() + " --config " + bad.path());
+  CHECK(outcome.code == 2);
+  CHECK(outcome.output.find(bad.path() + ":3: clientConnection.qps: 0: ") != std::string::npos);
+}
+
+TEST_CASE("run stops at SIGTERM with 0, though no API server answers") {
+  const TempFile kubeconfig(
+      "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+      "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n");
+  const TempFile config(kHeader +
+                        "health: {healthProbeBindAddress: '127.0.0.1:0'}\nmetrics: {bindAddress: '127.0.0.1:0'}\n");
+  // timeout(1) sends the signal, and kills what has not ended a minute later.
+  const std::string command = "env -u KUBERNETES_SERVICE_HOST timeout --preserve-status --kill-after=60 2 '" +
+                              std::string(MUSTER_BIN_DIR) + "/muster' run --kubeconfig " + kubeconfig.path() +
+                              " --config " + config.path() + " >/dev/null 2>&1";
+  const int status = std::system(command.c_str());
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+}  // namespace muster::cli
