@@ -261,7 +261,7 @@ class Connection final : public WatchConnection, public std::enable_shared_from_
   }
 
   void Fail(const char* what, const error_code& error) {
-    std::string text = absl::StrCat(what, ": ", error.message());
+    std::string text = absl::StrCat(target_.address.Authority(), ": ", what, ": ", error.message());
     if (kTls && error.category() == asio::error::get_ssl_category()) {
       if (const std::string reason = target_.tls->LastFailure(); !reason.empty()) absl::StrAppend(&text, ": ", reason);
     }

@@ -92,6 +92,7 @@ class CpprestCalls::Impl {
     back_->executor = env.executor;
     back_->owner = this;
     auto setup = std::make_shared<Setup>();
+    setup->authority = address.Authority();
     setup->base_path = address.base_path;
     setup->user_agent = std::move(user_agent);
     setup->response_bytes_max = response_bytes_max;
@@ -150,6 +151,7 @@ class CpprestCalls::Impl {
 
   // What outlives us, in the pool's closures.
   struct Setup {
+    std::string authority;  // for errors
     std::string base_path;
     std::string user_agent;
     std::string host_header;  // empty: cpprestsdk's own
@@ -229,7 +231,11 @@ class CpprestCalls::Impl {
     out.headers().add("User-Agent", setup.user_agent);
     out.headers().add("Accept", request.accept.empty() ? "application/json" : request.accept);
     if (!call->token.empty()) out.headers().add("Authorization", absl::StrCat("Bearer ", call->token));
-    if (call->has_body) out.set_body(request.body, request.content_type);
+    if (call->has_body) {
+      // As bytes: its text body casts one type of buffer to another that it is not.
+      out.set_body(std::vector<unsigned char>(request.body.begin(), request.body.end()));
+      out.headers().set_content_type(request.content_type);
+    }
     out.set_response_stream(call->answer.create_ostream());
     out.set_progress_handler([call, bytes_max = static_cast<uint64_t>(setup.response_bytes_max)](
                                  http::message_direction::direction direction, uint64_t bytes) {
@@ -285,6 +291,10 @@ class CpprestCalls::Impl {
       out.error = absl::StrCat("the server encoded its answer unasked: ", coding->second);
       return out;
     }
+    if (response.status_code() < 200 || response.status_code() > 599) {
+      out.error = absl::StrCat("the server's status ", response.status_code(), " ends no call");
+      return out;
+    }
     out.status = response.status_code();
     const std::vector<uint8_t>& bytes = call->answer.collection();
     out.body.assign(bytes.begin(), bytes.end());
@@ -298,11 +308,16 @@ class CpprestCalls::Impl {
     const std::string_view what = error.what();
     if (what == "Error in SSL handshake") {
       const std::string reason = setup.tls == nullptr ? std::string() : setup.tls->LastFailure();
-      return absl::StrCat("TLS handshake failed", reason.empty() ? "" : ": ", reason);
+      return absl::StrCat(setup.authority, ": TLS handshake failed", reason.empty() ? "" : ": ", reason);
     }
-    // Codes of OpenSSL come under the wrong category; those are not worth showing.
-    const std::string reason = error.error_code().value() < 200 ? error.error_code().message() : std::string();
-    return absl::StrCat(error.what(), reason.empty() ? "" : ": ", reason);
+    const int code = error.error_code().value();
+    std::string reason;
+    if (code == EHOSTUNREACH) {
+      reason = "connection refused, broken, or no route to host";  // it makes one of the three
+    } else if (code < 200) {  // codes of OpenSSL come under the wrong category, and mean nothing
+      reason = error.error_code().message();
+    }
+    return absl::StrCat(setup.authority, ": ", error.what(), reason.empty() ? "" : ": ", reason);
   }
 
   // --- on the executor ---

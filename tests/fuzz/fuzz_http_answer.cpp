@@ -118,7 +118,7 @@ class World {
     HttpRequest request;
     request.method = Method::kPost;
     request.path = "/pods";
-    request.body = std::string(2, ' ');
+    request.body = std::string(2, 'x');
     request.content_type = "application/json";
     int ends = 0;
     transport_->Call(request, [this, &ends](const HttpResponse& response) {
