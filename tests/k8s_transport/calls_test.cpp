@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "harness.h"
 #include "http_credentials.h"
-#include "loop.h"
 
 namespace muster::testing {
 namespace {
@@ -407,7 +407,9 @@ TEST_CASE("an answer that breaks off or makes no sense: it may have been applied
                std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n-1\r\nxx\r\n"),
                std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n"),
                std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n-4\r\n"),
-               std::string("\x16\x03\x01\x02\r\n\r\n"), std::string("no protocol at all\r\n\r\n"),
+               std::string("HTTP/1.1 0 OK\r\nContent-Length: 0\r\n\r\n"), std::string("HTTP/1.1 100 Continue\r\n\r\n"),
+               std::string("HTTP/1.1 777 OK\r\nContent-Length: 0\r\n\r\n"), std::string("\x16\x03\x01\x02\r\n\r\n"),
+               std::string("no protocol at all\r\n\r\n"),
                std::string("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"));
   CAPTURE(answer);
   std::atomic<int> requests{0};

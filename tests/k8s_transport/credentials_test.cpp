@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "harness.h"
 #include "http_credentials.h"
-#include "loop.h"
 
 namespace muster::k8s {
 namespace {

@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "harness.h"
 #include "http_address.h"
-#include "loop.h"
 #include "muster/core/hash.h"
 
 namespace muster::k8s {

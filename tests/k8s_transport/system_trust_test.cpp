@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "loop.h"
+#include "harness.h"
 
 namespace muster::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "beast_watch.h"
-#include "loop.h"
+#include "harness.h"
 
 namespace muster::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "loop.h"
+#include "harness.h"
 
 #include <stdlib.h>
 
