@@ -230,6 +230,7 @@ void SimServer::AnswerCall(std::shared_ptr<Call> call, Reply reply) {
 void SimServer::Finish(const std::shared_ptr<Call>& call, k8s::HttpResponse response) {
   if (std::exchange(call->finished, true)) return;
   source_->Cancel(call->timeout);
+  if (!call->client->alive) return;  // and its executor may be gone with it
   call->client->executor->Post([call, response = std::move(response)]() mutable {
     if (!call->client->alive) return;
     call->client->Log("answer", Concat(call->http.path, " ", response.status, " ", response.error, response.body));

@@ -21,6 +21,12 @@ server::ReplicaRole RoleOf(const controller::Health& health, bool leader_elect) 
   return health.leading ? server::ReplicaRole::kLeader : server::ReplicaRole::kFollower;
 }
 
+std::vector<server::InformerCounts> CountsOf(const controller::Health& health) {
+  std::vector<server::InformerCounts> counts;
+  for (const auto& informer : health.informers) counts.push_back({informer.kind, informer.lists, informer.watch_cuts});
+  return counts;
+}
+
 }  // namespace
 
 class Service::Impl {
@@ -33,7 +39,8 @@ class Service::Impl {
         metrics_(config_.metrics_options, std::move(build),
                  {[this] { return controller_.engine(); },
                   [this] { return RoleOf(controller_.health(), config_.controller.leader_elect); },
-                  [this] { return static_cast<int64_t>(controller_.health().problems.size()); }}),
+                  [this] { return static_cast<int64_t>(controller_.health().problems.size()); },
+                  [this] { return CountsOf(controller_.health()); }}),
         heartbeat_(env.clock),
         controller_(env, &client_, &room_, config_.controller, &metrics_, std::move(fatal)) {}
 

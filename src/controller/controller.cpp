@@ -547,6 +547,7 @@ Health Controller::Impl::health() const {
   out.lease_healthy = elector_ == nullptr || elector_->healthy();
   ForEachInformer([&out](const char* kind, const auto& informer) {
     if (!informer.synced()) out.not_synced.emplace_back(kind);
+    out.informers.push_back({kind, informer.reflector().lists(), informer.reflector().watch_cuts()});
     if (!informer.reflector().problem().empty()) {
       out.problems.push_back(Cat("watch of ", kind, ": ", informer.reflector().problem()));
     }

@@ -133,6 +133,7 @@ class Metrics::Impl {
     if (const engine::EngineSet* engine = source_.engine(); engine != nullptr) {
       AppendQueueGauges(*engine, options_, &families);
     }
+    AppendInformers(&families);
     GaugeFamily problems({"muster_standing_problems", "Problems that /readyz lists", {}});
     problems.Set({}, static_cast<double>(source_.problems()));
     families.push_back(std::move(problems).Take());
@@ -197,6 +198,20 @@ class Metrics::Impl {
                             {"muster_events_dropped_total", "Events that were not written, for lack of room", {}}};
 
  private:
+  void AppendInformers(std::vector<prometheus::MetricFamily>* families) const {
+    CounterVec lists(
+        MetricOwner::kProcess,
+        {"muster_informer_lists_total", "Lists of a kind; more than one: its watch could not be resumed", {"kind"}});
+    CounterVec cuts(MetricOwner::kProcess,
+                    {"muster_informer_watch_cuts_total", "Watches of a kind that ended out of order", {"kind"}});
+    for (const InformerCounts& informer : source_.informers()) {
+      lists.Add({informer.kind}, static_cast<uint64_t>(informer.lists));
+      cuts.Add({informer.kind}, static_cast<uint64_t>(informer.watch_cuts));
+    }
+    families->push_back(lists.Collect());
+    families->push_back(cuts.Collect());
+  }
+
   prometheus::MetricFamily BuildInfoFamily() const {
     GaugeFamily family({"kueue_build_info",
                         "1, with what runs in the labels",

@@ -116,6 +116,7 @@ TEST_CASE("a leader is ready, says so, and counts what it did") {
   CHECK(Has(metrics, R"(kueue_cluster_queue_resource_usage{cohort="",cluster_queue="cq",flavor="f",resource="cpu",)"
                      R"(replica_role="leader"} 2)"));
   CHECK(Has(metrics, R"(muster_api_writes_total{resource="jobs",verb="patch",code="200",replica_role="leader"} 2)"));
+  CHECK(Has(metrics, R"(muster_informer_lists_total{kind="Job",replica_role="leader"} )"));
   CHECK(Has(metrics, R"(muster_unwritten_claims{replica_role="leader"} 0)"));
   CHECK(process.ended.empty());
 }

@@ -34,7 +34,10 @@ std::string Lines(const Metrics& metrics, const std::string& prefix) {
 struct World {
   explicit World(MetricsOptions options = {})
       : metrics(options, {"v1", "abc", "today", "gcc", "linux/amd64"},
-                {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; }}) {}
+                {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; },
+                 [] {
+                   return std::vector<InformerCounts>{{"Job", 3, 5}};
+                 }}) {}
   const engine::EngineSet* engine() const { return known ? &cluster.engine : nullptr; }
 
   engine::Cluster cluster;
@@ -187,6 +190,8 @@ TEST_CASE("what Telemetry reports is counted under Kueue's names") {
         "muster_api_writes_total{resource=\"jobs\",verb=\"patch\",code=\"200\"," + role + "2\n" +
             "muster_api_writes_total{resource=\"workloads/status\",verb=\"patch\",code=\"0\"," + role + "1\n");
   CHECK(Lines(m, "muster_events_dropped_total") == "muster_events_dropped_total{" + role + "1\n");
+  CHECK(Lines(m, "muster_informer") == "muster_informer_lists_total{kind=\"Job\"," + role + "3\n" +
+                                           "muster_informer_watch_cuts_total{kind=\"Job\"," + role + "5\n");
   CHECK(Lines(m, "muster_standing_problems") == "muster_standing_problems{" + role + "2\n");
   CHECK(Lines(m, "muster_unwritten_claims") == "muster_unwritten_claims{" + role + "0\n");
 }

@@ -25,6 +25,12 @@ struct Health {
   bool leading = false;
   bool lease_healthy = true;
   std::vector<std::string> not_synced;  // kinds without a complete list yet
+  struct Informer {
+    std::string kind;
+    int64_t lists = 0;  // more than one: it had to list again
+    int64_t watch_cuts = 0;
+  };
+  std::vector<Informer> informers;
   // Standing problems in words: policies missing or changed, missing rights, Kueue's lease alive, ...
   std::vector<std::string> problems;
 };

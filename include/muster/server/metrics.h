@@ -40,11 +40,19 @@ struct BuildInfo {
   std::string platform;
 };
 
+// How the cache of one kind is kept up to date.
+struct InformerCounts {
+  std::string kind;
+  int64_t lists = 0;
+  int64_t watch_cuts = 0;
+};
+
 // Asked at each scrape.
 struct MetricsSource {
   std::function<const engine::EngineSet*()> engine;  // null: not known yet
   std::function<ReplicaRole()> role;
   std::function<int64_t()> problems;  // how many are standing; /readyz has them in words
+  std::function<std::vector<InformerCounts>()> informers;
 };
 
 class Metrics final : public engine::Telemetry, public prometheus::Collectable {

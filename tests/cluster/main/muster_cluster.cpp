@@ -70,11 +70,13 @@ int main(int argc, char** argv) {
   std::vector<std::string> labels;
   int gpus = 8;
   bool install = false;
+  bool api_only = false;
   app.add_option("--dir", options.dir, "Folder for its files, which stay (default: a temporary one)");
   app.add_option("--nodes", pool.count, "How many nodes")->capture_default_str();
   app.add_option("--gpus", gpus, "nvidia.com/gpu of each node")->capture_default_str();
   app.add_option("--node-label", labels, "KEY=VALUE for every node; may be repeated")->take_all();
   app.add_flag("--install", install, "Apply config/default");
+  app.add_flag("--api-only", api_only, "No controllers, scheduler or nodes: Jobs start, but no pod is made");
   app.footer("After `--`: a command to run, for as long as it runs.");
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
   if (dashes != argv + argc) command.assign(dashes + 1, argv + argc);
@@ -89,5 +91,9 @@ int main(int argc, char** argv) {
     pool.labels[label.substr(0, equals)] = label.substr(equals + 1);
   }
   options.nodes = {pool};
+  if (api_only) {
+    options.nodes.clear();
+    options.controllers = options.scheduler = options.kwok = false;
+  }
   return muster::cluster::Main(options, command, install);
 }
