@@ -8,6 +8,8 @@
 // Exit codes: 0 all well (run: stopped on request, everything written, lease released) · 1 failed while
 // running (leadership lost, an address in use, no way to the API server, a stop that took too long) · 2 wrong
 // use: flags or configuration.
+//
+// Threading: call it once, from the main thread.
 #pragma once
 
 namespace muster::cli {
