@@ -235,17 +235,18 @@ void JobController::Wake(Entry* entry, Duration delay) {
 void JobController::Reconcile(Entry* entry) {
   if (!leading() || entry->busy || WaitsUntil(entry, entry->wait_until)) return;
   const Job& job = *entry->job;
-  if (entry->workload_deleted && entry->claim.has_value() && job.Outcome() == nullptr) {
-    AskWhyDeleted(entry);
+  const bool managed = IsManaged(job, *deps_.catalog, *deps_.options,
+                                 [this](const k8s::OwnerReference& owner) { return OwnerQueued(owner); });
+  if (!managed && !entry->claim.has_value()) {
+    Untell(entry);
   } else if (job.Outcome() != nullptr) {
     Finish(entry);
-  } else if (entry->claim.has_value()) {
-    ReconcileClaim(entry);
-  } else if (!IsManaged(job, *deps_.catalog, *deps_.options,
-                        [this](const k8s::OwnerReference& owner) { return OwnerQueued(owner); })) {
-    Untell(entry);
-  } else {
+  } else if (!entry->claim.has_value()) {
     ReconcileFree(entry);
+  } else if (entry->workload_deleted) {
+    AskWhyDeleted(entry);
+  } else {
+    ReconcileClaim(entry);
   }
 }
 
@@ -331,6 +332,8 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   engine::Workload workload = entry->prepared->workload;
   workload.active = entry->told->active;
   workload.not_before = entry->not_before;
+  // What runs counts where it was admitted, whatever its label says by now.
+  if (entry->claim.has_value()) workload.local_queue = entry->claim->record.local_queue;
   if (held.has_value()) {
     workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};
   }
@@ -417,12 +420,13 @@ void JobController::Finish(Entry* entry) {
     entry->last_eviction = job.record->eviction;
   }
   const engine::QueueRef queue = Queue(*entry);
+  if (entry->prepared == nullptr) Prepare(entry);  // it had ended before it was ever told of
   entry->claim.reset();
   Untell(entry);
   TouchWorkload(*entry, Urgency::kNow);
   const auto known = workloads_.Known(job.meta.uid);
   const bool known_finished = known != nullptr && k8s::IsTrue(known->status.conditions, "Finished");
-  if (known_finished || (entry->adopted_finished && known == nullptr)) return;
+  if (known_finished || (known == nullptr && (entry->adopted_finished || !entry->last_admission.has_value()))) return;
   const std::string workload = job.meta.ns + "/" + WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
   JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
   if (entry->last_admission.has_value()) {

@@ -81,10 +81,13 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   WantedWorkload wanted;
   wanted.key = {job.meta.ns, WorkloadName("Job", "batch", job.meta.name, job.meta.uid)};
   if (const auto known = workloads_.Known(job_uid); known != nullptr) wanted.key = known->meta.key();
-  wanted.create = !job.deleting() && !(job.Outcome() != nullptr && (entry->adopted_finished || entry->workload_seen));
-  wanted.holds_quota = entry->claim.has_value();
+  // What has ended gets no Workload any more, unless it ran under an admission that has not been shown yet.
+  const bool ended = job.Outcome() != nullptr;
+  wanted.create = !job.deleting() &&
+                  !(ended && (entry->adopted_finished || entry->workload_seen || !entry->last_admission.has_value()));
   wanted.spec =
       ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
   wanted.facts = Facts(*entry);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);
@@ -108,6 +111,7 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
   body.spec =
       ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
   body.texts = ProjectTexts(job);
   return body;
 }

@@ -222,10 +222,10 @@ std::vector<PodSetText> ProjectTexts(const Job& job) {
   return {std::move(text)};
 }
 
-bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool holds_quota) {
+bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool shows_quota) {
   if (known.priority != wanted.priority || known.priority_class != wanted.priority_class) return true;
   // The rest may not change while quota is reserved.
-  if (holds_quota) return false;
+  if (shows_quota) return false;
   return known != wanted;
 }
 

@@ -18,6 +18,8 @@ constexpr int kForbidden = 403;
 constexpr int kConflict = 409;
 constexpr int kNotFound = 404;
 
+bool ShowsQuota(const Workload& workload) { return k8s::IsTrue(workload.status.conditions, "QuotaReserved"); }
+
 }  // namespace
 
 WorkloadWriter::WorkloadWriter(Environment env, k8s::Client* client, WorkloadSource* source, Returned returned)
@@ -128,7 +130,7 @@ void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
   const Workload& known = *entry->known;
   if (known.meta.deletion.IsSet()) return;
   if (wanted->facts.state != WorkloadFacts::State::kFinished &&
-      NeedsSpecPatch(known.spec, wanted->spec, wanted->holds_quota)) {
+      NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known))) {
     PatchSpec(job_uid, entry, *wanted);
     return;
   }
@@ -156,7 +158,7 @@ void WorkloadWriter::Create(const std::string& job_uid, Entry* entry, const Want
 void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted) {
   const Workload& known = *entry->known;
   WorkloadSpec spec = wanted.spec;
-  if (wanted.holds_quota) {
+  if (ShowsQuota(known)) {
     // Only the priority may change now.
     spec = known.spec;
     spec.priority = wanted.spec.priority;

@@ -26,7 +26,6 @@ namespace muster::controller {
 struct WantedWorkload {
   k8s::ObjectKey key;
   bool create = true;  // false: only an existing one is kept in step
-  bool holds_quota = false;
   WorkloadSpec spec;
   WorkloadFacts facts;
   // The whole object to create, or the texts of its pod sets. Nothing where the Job's template has to be read

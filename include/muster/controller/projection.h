@@ -66,7 +66,8 @@ WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional
 std::vector<PodSetText> ProjectTexts(const Job& job);
 
 // A spec that differs from the Workload's in what the reference compares.
-bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool holds_quota);
+// `shows_quota`: its status tells of reserved quota, so that only the priority may change.
+bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool shows_quota);
 
 // Labels and annotations that the Workload of a Job is created with.
 Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy);
