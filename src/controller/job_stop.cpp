@@ -81,7 +81,6 @@ void JobController::Stopped(Entry* entry) {
     if (preempted) {
       QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
     }
-    JobEvent(job, "Normal", "Stopped", "Stop", eviction.message);
     spdlog::info("job {} is stopped: {}", job.meta.key().ToString(), eviction.message);
   }
   TouchWorkload(*entry, Urgency::kLeisure);
@@ -110,6 +109,7 @@ void JobController::Release(Entry* entry) {
   Apply(engine::ClaimGone{job.meta.uid, claim.record.claim});
   if (claim.eviction.has_value()) {
     deps_.telemetry->EvictionDone(Queue(*entry), claim.eviction->reason, now - claim.evicted_at);
+    JobEvent(job, "Normal", "Stopped", "Stop", claim.eviction->message);
   }
   spdlog::info("job {} is out, its quota is free", job.meta.key().ToString());
   TouchWorkload(*entry, Urgency::kNow);
