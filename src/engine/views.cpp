@@ -67,7 +67,13 @@ LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std:
   view.admitted = queue->reserving;
   const ClusterQueueState* target = queue->cluster_queue;
   view.cluster_queue_exists = target != nullptr && target->exists;
-  if (!view.cluster_queue_exists) return view;
+  if (!view.cluster_queue_exists) {
+    view.pending_inadmissible =
+        std::count_if(queue->workloads.begin(), queue->workloads.end(), [](const WorkloadState* workload) {
+          return workload->claim == nullptr && workload->spec.active;
+        });
+    return view;
+  }
   view.active = target->active && !view.stopped;
   const queue::Counts counts = target->waiting.CountsOfLane(queue->lane);
   view.pending_active = target->active ? counts.active : 0;
