@@ -1,0 +1,315 @@
+// The life of Jobs with the whole Controller, on the simulated API server.
+#include <catch2/catch.hpp>
+
+#include "world.h"
+
+namespace muster::controller {
+namespace {
+
+using sim::At;
+using sim::Json;
+using sim::Text;
+
+constexpr const char* kRecord = "muster.dev/admission";
+
+bool Suspended(const World& world, const std::string& job) {
+  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
+}
+bool HasRecord(const World& world, const std::string& job) {
+  return At(world.Get("jobs", "team", job), "metadata", "annotations").contains(kRecord);
+}
+// "Status/Reason: message"
+std::string ConditionOf(const Json& object, const std::string& type) {
+  const Json& condition = sim::FindCondition(At(object, "status", "conditions"), type);
+  if (condition.is_null()) return "";
+  return Text(sim::Get(condition, "status")) + "/" + Text(sim::Get(condition, "reason")) + ": " +
+         Text(sim::Get(condition, "message"));
+}
+std::set<std::string> EventReasons(const World& world) {
+  std::set<std::string> out;
+  for (const Json& event : world.List("events", "team")) out.insert(Text(sim::Get(event, "reason")));
+  return out;
+}
+int64_t Usage(const World& world) {
+  return sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1);
+}
+
+TEST_CASE("A Job that fits takes four writes from creation to its end, and every condition is there") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.RunFor(std::chrono::seconds(5));
+  const size_t before = world.server.writes().size();
+  world.MakeJob("train", 2, 5);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }, std::chrono::seconds(1)));
+  REQUIRE(world.RunUntil(
+      [&] { return ConditionOf(world.WorkloadOf("train"), "Admitted") == "True/Admitted: The workload is admitted"; },
+      std::chrono::seconds(1)));
+  const Json job = world.Get("jobs", "team", "train");
+  CHECK(At(job, "spec", "template", "spec", "nodeSelector") == Json({{"tier", "std"}}));
+  CHECK(Text(At(job, "spec", "template", "metadata", "labels", "kueue.x-k8s.io/cluster-queue-name")) == "cq");
+  const Json workload = world.WorkloadOf("train");
+  CHECK(Text(At(workload, "metadata", "labels", "muster.dev/record")) == "job");
+  CHECK(ConditionOf(workload, "QuotaReserved") == "True/QuotaReserved: Quota reserved in ClusterQueue cq");
+  CHECK(At(workload, "status", "admission", "podSetAssignments").dump() ==
+        R"([{"count":2,"flavors":{"cpu":"f"},"name":"main","resourceUsage":{"cpu":"2"}}])");
+  REQUIRE(world.RunUntil([&] { return world.Finished("train"); }));
+  world.RunFor(std::chrono::seconds(5));
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Finished").starts_with("True/Succeeded"));
+  auto writes = world.Writes(before);
+  CHECK(writes["patch jobs"] == 1);
+  CHECK(writes["create workloads"] == 1);
+  CHECK(writes["patch workloads"] == 0);
+  CHECK(writes["patch workloads/status"] == 2);
+  CHECK(writes["patch jobs/status"] == 0);
+  for (const char* reason : {"CreatedWorkload", "QuotaReserved", "Admitted", "Started", "FinishedWorkload"}) {
+    CHECK(EventReasons(world).contains(reason));
+  }
+  const Process& muster = *world.processes[0];
+  CHECK(muster.telemetry.admitted == 1);
+  CHECK(muster.telemetry.finished == 1);
+  CHECK(muster.telemetry.workloads_created == 1);
+  CHECK(Usage(world) == 0);
+  muster.controller->engine()->Validate();
+}
+
+TEST_CASE("A Job that does not fit waits with a reason and starts when room comes; at rest nothing is written") {
+  World world;
+  world.Start();
+  world.MakeQueues("3");
+  world.MakeJob("one", 3, 400);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "one"); }));
+  for (int i = 0; i < 20; ++i) world.MakeJob("more-" + std::to_string(i), 2, 5);
+  world.RunFor(std::chrono::seconds(30));
+  CHECK(ConditionOf(world.WorkloadOf("more-0"), "QuotaReserved") ==
+        "False/WaitingForQuota: couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        "f, 2 "
+        "more needed");
+  CHECK(Text(At(world.Get("clusterqueues", "", "cq"), "status", "flavorsUsage").dump()).size() > 2);
+  CHECK(sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "pendingWorkloads")) == 20);
+  const size_t before = world.server.writes().size();
+  world.RunFor(std::chrono::minutes(2));
+  CHECK(world.Writes(before).empty());
+  REQUIRE(world.RunUntil([&] { return world.Finished("more-19"); }, std::chrono::minutes(30)));
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(world.RunUntil([&] { return world.Finished("more-" + std::to_string(i)); }, std::chrono::minutes(30)));
+  }
+}
+
+TEST_CASE("A deactivated gang is stopped, restored and, once active again, started anew") {
+  World world;
+  Process& muster = world.Start();
+  world.MakeQueues("4");
+  const Json created = world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("train"), "Admitted").starts_with("True"); }));
+  world.RunFor(std::chrono::seconds(10));
+  const std::string workload = Text(At(world.WorkloadOf("train"), "metadata", "name"));
+  const size_t before = world.server.writes().size();
+  world.Patch("workloads", "team", workload, {{"spec", {{"active", false}}}});
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }, std::chrono::seconds(1)));
+  world.RunFor(std::chrono::seconds(10));
+  const Json job = world.Get("jobs", "team", "train");
+  CHECK_FALSE(HasRecord(world, "train"));
+  CHECK(At(job, "spec", "template") == At(created, "spec", "template"));
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Evicted") == "True/Deactivated: The workload is deactivated");
+  CHECK(ConditionOf(world.WorkloadOf("train"), "QuotaReserved") == "False/Deactivated: The workload is deactivated");
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Requeued") == "False/Deactivated: The workload is deactivated");
+  CHECK(sim::Number(At(world.WorkloadOf("train"), "status", "accumulatedPastExecutionTimeSeconds")) >= 10);
+  auto writes = world.Writes(before);
+  CHECK(writes["patch jobs"] == 2);  // the stop and the restoration
+  CHECK(writes["patch workloads/status"] <= 2);
+  CHECK(Usage(world) == 0);
+  CHECK(muster.telemetry.evicted["Deactivated"] == 1);
+
+  world.Patch("workloads", "team", workload, {{"spec", {{"active", true}}}});
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  world.RunFor(std::chrono::seconds(3));
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Evicted") ==
+        "False/QuotaReserved: Previously: The workload is deactivated");
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Requeued") == "True/Reactivated: The workload was reactivated");
+  REQUIRE(world.RunUntil([&] { return world.Finished("train"); }, std::chrono::minutes(30)));
+  muster.controller->engine()->Validate();
+}
+
+TEST_CASE("A drained ClusterQueue stops its gangs, and starts them when it is opened again") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("train"), "Admitted").starts_with("True"); }));
+  world.RunFor(std::chrono::seconds(5));
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+  world.RunFor(std::chrono::seconds(10));
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Evicted") == "True/ClusterQueueStopped: The ClusterQueue is stopped");
+  CHECK(ConditionOf(world.WorkloadOf("train"), "QuotaReserved") == "False/Suspended: ClusterQueue cq is inactive");
+  CHECK(ConditionOf(world.Get("clusterqueues", "", "cq"), "Active") ==
+        "False/Stopped: Can't admit new workloads: is stopped.");
+  CHECK(ConditionOf(world.Get("localqueues", "team", "lq"), "Active") ==
+        "False/ClusterQueueIsInactive: Can't submit new workloads to clusterQueue");
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  world.RunFor(std::chrono::seconds(3));
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Requeued") ==
+        "True/ClusterQueueRestarted: The ClusterQueue was restarted after being stopped");
+}
+
+TEST_CASE("A Job that runs without admission is suspended, and starts when it fits") {
+  World world;
+  world.Start();
+  world.MakeQueues("1");
+  world.RunFor(std::chrono::seconds(1));
+  Json job = world.MakeJob("blocker", 1, 60);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "blocker"); }));
+  job = world.MakeJob("rogue", 1, 5);
+  world.Patch("jobs", "team", "rogue", {{"spec", {{"suspend", false}}}});
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "rogue"); }));
+  REQUIRE(world.RunUntil([&] { return world.Finished("rogue"); }, std::chrono::minutes(5)));
+  CHECK(world.Finished("blocker"));
+}
+
+TEST_CASE("A running gang that a user suspends is started again, but not for ever") {
+  World world;
+  Process& muster = world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  for (int i = 0; i < 3; ++i) {
+    world.RunFor(std::chrono::seconds(10));
+    world.Patch("jobs", "team", "train", {{"spec", {{"suspend", true}}}});
+    REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+    CHECK(muster.telemetry.evicted.empty());
+  }
+  world.RunFor(std::chrono::seconds(10));
+  world.Patch("jobs", "team", "train", {{"spec", {{"suspend", true}}}});
+  world.RunFor(std::chrono::seconds(20));
+  CHECK(Suspended(world, "train"));
+  CHECK(muster.telemetry.evicted["JobSuspended"] == 1);
+  CHECK(ConditionOf(world.WorkloadOf("train"), "Evicted").starts_with("True/JobSuspended"));
+  REQUIRE(world.RunUntil([&] { return world.Finished("train"); }, std::chrono::hours(1)));
+}
+
+TEST_CASE("A record that somebody removes from a running Job is written again") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 60);
+  REQUIRE(world.RunUntil([&] { return HasRecord(world, "train"); }));
+  const std::string record = Text(At(world.Get("jobs", "team", "train"), "metadata", "annotations", kRecord));
+  world.Patch("jobs", "team", "train", {{"metadata", {{"annotations", {{kRecord, nullptr}}}}}});
+  REQUIRE_FALSE(HasRecord(world, "train"));
+  REQUIRE(world.RunUntil([&] { return HasRecord(world, "train"); }));
+  CHECK(Text(At(world.Get("jobs", "team", "train"), "metadata", "annotations", kRecord)) == record);
+  CHECK_FALSE(Suspended(world, "train"));
+}
+
+TEST_CASE("A Workload that a user deletes stops its Job, which queues again") {
+  World world;
+  Process& muster = world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 60);
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("train"), "Admitted").starts_with("True"); }));
+  const Json first = world.WorkloadOf("train");
+  world.RunFor(std::chrono::seconds(5));
+  world.Delete("workloads", "team", Text(At(first, "metadata", "name")));
+  REQUIRE(world.RunUntil([&] { return muster.telemetry.evicted["WorkloadDeleted"] == 1; }));
+  REQUIRE(world.RunUntil([&] { return world.Finished("train"); }, std::chrono::minutes(10)));
+  world.RunFor(std::chrono::seconds(2));
+  CHECK(At(world.WorkloadOf("train"), "metadata", "uid") != At(first, "metadata", "uid"));
+}
+
+TEST_CASE("A deleted Job frees its quota, and its Workload goes with it or says that the owner is gone") {
+  World world;
+  world.Start();
+  world.MakeQueues("2");
+  world.MakeJob("one", 2, 600);
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("one"), "Admitted").starts_with("True"); }));
+  const std::string workload = Text(At(world.WorkloadOf("one"), "metadata", "name"));
+  world.MakeJob("two", 2, 5);
+  world.RunFor(std::chrono::seconds(5));
+  CHECK(Suspended(world, "two"));
+  SECTION("in the background") {
+    world.Delete("jobs", "team", "one", "Background");
+    REQUIRE(world.RunUntil([&] { return world.Get("workloads", "team", workload).is_null(); }));
+  }
+  SECTION("leaving its dependents") {
+    world.Delete("jobs", "team", "one", "Orphan");
+    REQUIRE(world.RunUntil([&] {
+      return ConditionOf(world.Get("workloads", "team", workload), "Finished") ==
+             "True/OwnerNotFound: The workload's owner no longer exists";
+    }));
+  }
+  REQUIRE(world.RunUntil([&] { return world.Finished("two"); }));
+}
+
+TEST_CASE("A template that contradicts its flavor ends as FailedToStart and holds up nobody") {
+  World world;
+  world.Start();
+  world.MakeQueues("2");
+  Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"bad","namespace":"team",
+    "labels":{"kueue.x-k8s.io/queue-name":"lq"}},"spec":{"suspend":true,"template":{"metadata":{"labels":
+      {"kueue.x-k8s.io/podset":"other"}},"spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}})");
+  world.Create(job);
+  REQUIRE(world.RunUntil(
+      [&] { return ConditionOf(world.WorkloadOf("bad"), "Finished").starts_with("True/FailedToStart"); }));
+  CHECK(Suspended(world, "bad"));
+  world.MakeJob("good", 2, 5);
+  REQUIRE(world.RunUntil([&] { return world.Finished("good"); }));
+}
+
+TEST_CASE("A Job whose priority class does not exist waits for it and says so") {
+  World world;
+  world.Start();
+  world.MakeQueues("2");
+  world.MakeJob("train", 1, 5);
+  world.Patch("jobs", "team", "train",
+              {{"metadata", {{"labels", {{"kueue.x-k8s.io/priority-class", "high"}}}}}, {"spec", {{"suspend", true}}}});
+  world.MakeJob("other", 1, 1);
+  Json classed = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"classed","namespace":"team",
+    "labels":{"kueue.x-k8s.io/queue-name":"lq","kueue.x-k8s.io/priority-class":"missing"}},
+    "spec":{"suspend":true,"template":{"spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}})");
+  world.Create(classed);
+  world.RunFor(std::chrono::seconds(10));
+  CHECK(Suspended(world, "classed"));
+  CHECK(EventReasons(world).contains("WorkloadPriorityClassNotFound"));
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"WorkloadPriorityClass",
+    "metadata":{"name":"missing"},"value":7})"));
+  REQUIRE(world.RunUntil([&] { return world.Finished("classed"); }));
+  CHECK(sim::Number(At(world.WorkloadOf("classed"), "spec", "priority")) == 7);
+}
+
+TEST_CASE("Jobs without queue, of unmanaged namespaces and of queued owners are left alone") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.Create(Json::parse(R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system",
+    "labels":{"kubernetes.io/metadata.name":"kube-system"}}})"));
+  Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"system","namespace":"kube-system",
+    "labels":{"kueue.x-k8s.io/queue-name":"lq"}},"spec":{"suspend":false,"template":{"spec":{"restartPolicy":"Never",
+    "containers":[{"name":"main","image":"work:1"}]}}}})");
+  world.Create(job);
+  job["metadata"] = {{"name", "plain"}, {"namespace", "team"}};
+  world.Create(job);
+  const Json parent = world.MakeJob("parent", 1, 100);
+  job["metadata"] = {{"name", "child"},
+                     {"namespace", "team"},
+                     {"labels", {{"kueue.x-k8s.io/queue-name", "lq"}}},
+                     {"ownerReferences", Json::array({{{"apiVersion", "batch/v1"},
+                                                       {"kind", "Job"},
+                                                       {"name", "parent"},
+                                                       {"uid", At(parent, "metadata", "uid")},
+                                                       {"controller", true}}})}};
+  world.Create(job);
+  world.RunFor(std::chrono::seconds(10));
+  for (const char* name : {"plain", "child"}) {
+    CHECK_FALSE(Suspended(world, name));
+    CHECK(world.Finished(name));
+    CHECK(world.WorkloadOf(name).is_null());
+  }
+  CHECK_FALSE(sim::Flag(At(world.Get("jobs", "kube-system", "system"), "spec", "suspend")));
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,343 @@
+// Restarts, fail-over and faults.
+#include <catch2/catch.hpp>
+
+#include "world.h"
+
+namespace muster::controller {
+namespace {
+
+using sim::At;
+using sim::Fault;
+using sim::FaultRule;
+using sim::Json;
+using sim::Text;
+
+bool Suspended(const World& world, const std::string& job) {
+  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
+}
+
+// No gang starts twice, none is half started, quota is kept: looked at after every commit.
+class Referee {
+ public:
+  Referee(World* world, int64_t cpus) : cpus_(cpus) {
+    world->store.Subscribe([this](const sim::Change& change) { Look(change); });
+  }
+  int64_t most() const { return most_; }
+  int starts(const std::string& job) const {
+    const auto it = starts_.find(job);
+    return it == starts_.end() ? 0 : it->second;
+  }
+
+ private:
+  void Look(const sim::Change& change) {
+    if (change.kind->plural != "jobs") return;
+    const std::string name = Text(At(*change.object, "metadata", "name"));
+    const bool gone = change.type == sim::Change::Type::kDeleted;
+    const bool ended = sim::HasCondition(*change.object, "Complete") || sim::HasCondition(*change.object, "Failed");
+    const bool runs = !gone && !ended && !sim::Flag(At(*change.object, "spec", "suspend"));
+    // A suspended gang holds its quota until its pods are gone.
+    const bool leaves = !gone && !ended && sim::Number(At(*change.object, "status", "active")) > 0;
+    const bool ran = running_.contains(name);
+    if (runs && !ran) ++starts_[name];
+    if (runs) {
+      running_[name] = sim::Number(At(*change.object, "spec", "parallelism"));
+    } else {
+      running_.erase(name);
+    }
+    runs || leaves ? void(held_[name] = sim::Number(At(*change.object, "spec", "parallelism")))
+                   : void(held_.erase(name));
+    int64_t sum = 0;
+    for (const auto& [job, pods] : held_) sum += pods;
+    most_ = std::max(most_, sum);
+    REQUIRE(sum <= cpus_);
+  }
+
+  int64_t cpus_;
+  int64_t most_ = 0;
+  std::map<std::string, int> starts_;
+  std::map<std::string, int64_t> running_;
+  std::map<std::string, int64_t> held_;
+};
+
+void AllFinish(World& world, int jobs, Duration within = std::chrono::hours(1)) {
+  const bool done = world.RunUntil(
+      [&] {
+        for (int i = 0; i < jobs; ++i) {
+          if (!world.Finished("job-" + std::to_string(i))) return false;
+        }
+        return true;
+      },
+      within);
+  for (int i = 0; i < jobs && !done; ++i) {
+    const std::string name = "job-" + std::to_string(i);
+    if (!world.Finished(name)) UNSCOPED_INFO(world.Get("jobs", "team", name).dump());
+  }
+  REQUIRE(done);
+}
+
+// Usage, status and counters equal a recount from the objects.
+void AtRest(World& world, Process& muster) {
+  world.RunFor(std::chrono::minutes(3));
+  muster.controller->engine()->Validate();
+  const Json status = At(world.Get("clusterqueues", "", "cq"), "status");
+  CHECK(sim::Number(sim::Get(status, "reservingWorkloads"), -1) == 0);
+  CHECK(sim::Number(sim::Get(status, "pendingWorkloads"), -1) == 0);
+  for (const Json& workload : world.List("workloads", "team")) {
+    INFO(workload.dump());
+    CHECK(sim::HasCondition(workload, "Finished"));
+  }
+  const size_t before = world.server.writes().size();
+  world.RunFor(std::chrono::minutes(1));
+  CHECK(world.Writes(before).empty());
+}
+
+TEST_CASE("After a restart running gangs keep their quota and waiting ones their turn") {
+  World world;
+  Referee referee(&world, 4);
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  for (int i = 0; i < 4; ++i) world.MakeJob("job-" + std::to_string(i), 2, 60);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "job-0") && !Suspended(world, "job-1"); }));
+  world.RunFor(std::chrono::seconds(5));
+  world.Kill(first);
+  world.RunFor(std::chrono::seconds(5));
+  const size_t before = world.server.writes().size();
+  Process& second = world.Start();
+  world.RunFor(std::chrono::seconds(20));
+  CHECK(Suspended(world, "job-2"));
+  CHECK(world.Writes(before)["patch jobs"] == 0);
+  AllFinish(world, 4);
+  for (int i = 0; i < 4; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
+  AtRest(world, second);
+}
+
+TEST_CASE("A Job that ends while Muster is down has its Workload finished afterwards") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("job-0", 2, 10);
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+  world.Kill(first);
+  REQUIRE(world.RunUntil([&] { return world.Finished("job-0"); }));
+  AtRest(world, world.Start());
+}
+
+TEST_CASE("A record lost while Muster was down is found again by the Workload's admission") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("job-0", 2, 60);
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+  world.Kill(first);
+  world.Patch("jobs", "team", "job-0", {{"metadata", {{"annotations", {{"muster.dev/admission", nullptr}}}}}});
+  Process& second = world.Start();
+  REQUIRE(world.RunUntil([&] {
+    return At(world.Get("jobs", "team", "job-0"), "metadata", "annotations").contains("muster.dev/admission");
+  }));
+  CHECK_FALSE(Suspended(world, "job-0"));
+  AllFinish(world, 1);
+  AtRest(world, second);
+}
+
+TEST_CASE("A standby writes nothing, and takes over when the leader dies") {
+  World world;
+  Referee referee(&world, 4);
+  Process& first = world.Start("a");
+  world.MakeQueues("4");
+  REQUIRE(world.RunUntil([&] { return first.controller->health().leading; }));
+  Process& second = world.Start("b");
+  for (int i = 0; i < 6; ++i) world.MakeJob("job-" + std::to_string(i), 2, 40);
+  world.RunFor(std::chrono::seconds(10));
+  CHECK_FALSE(second.controller->health().leading);
+  CHECK(second.controller->health().synced);
+  CHECK(second.telemetry.writes == 0);
+  world.Kill(first);
+  REQUIRE(world.RunUntil([&] { return second.controller->health().leading; }, std::chrono::minutes(1)));
+  AllFinish(world, 6);
+  for (int i = 0; i < 6; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
+}
+
+TEST_CASE("A leader that was paused past its lease writes nothing when it wakes") {
+  World world;
+  Referee referee(&world, 4);
+  Process& first = world.Start("a");
+  world.MakeQueues("4");
+  REQUIRE(world.RunUntil([&] { return first.controller->health().leading; }));
+  Process& second = world.Start("b");
+  world.MakeJob("job-0", 4, 100);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "job-0"); }));
+  world.RunFor(std::chrono::seconds(1));
+  first.source->SetPaused(true);
+  REQUIRE(world.RunUntil([&] { return second.controller->health().leading; }, std::chrono::minutes(1)));
+  for (int i = 1; i < 5; ++i) world.MakeJob("job-" + std::to_string(i), 2, 10);
+  world.RunFor(std::chrono::seconds(10));
+  const int written = first.telemetry.writes;
+  first.source->SetPaused(false);
+  world.RunFor(std::chrono::seconds(30));
+  CHECK(first.lost_leadership);
+  CHECK(first.telemetry.writes == written);
+  world.Kill(first);
+  AllFinish(world, 5);
+  for (int i = 0; i < 5; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
+}
+
+TEST_CASE("While Kueue's lease is held Muster does not lead, and says why") {
+  World world;
+  world.Create(Json::parse(R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kueue-system"}})"));
+  Json lease = Json::parse(R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
+    "metadata":{"name":"c1f6bfd2.kueue.x-k8s.io","namespace":"kueue-system"},
+    "spec":{"holderIdentity":"kueue-0","leaseDurationSeconds":15}})");
+  lease["spec"]["renewTime"] = FormatMicroTime(world.executor.Now());
+  world.Create(lease);
+  Process& muster = world.Start("a");
+  world.RunFor(std::chrono::seconds(8));
+  CHECK_FALSE(muster.controller->health().leading);
+  REQUIRE(muster.controller->health().problems.size() == 1);
+  CHECK_THAT(muster.controller->health().problems[0], Catch::Contains("kueue-0"));
+  REQUIRE(world.RunUntil([&] { return muster.controller->health().leading; }, std::chrono::minutes(1)));
+  CHECK(muster.controller->health().problems.empty());
+}
+
+TEST_CASE("A clean stop releases the lease, so that the next one leads at once") {
+  World world;
+  Process& first = world.Start("a");
+  world.MakeQueues("4");
+  REQUIRE(world.RunUntil([&] { return first.controller->health().leading; }));
+  bool stopped = false;
+  first.source->Post([&] { first.controller->Stop([&] { stopped = true; }); });
+  REQUIRE(world.RunUntil([&] { return stopped; }));
+  world.Kill(first);
+  Process& second = world.Start("b");
+  REQUIRE(world.RunUntil([&] { return second.controller->health().leading; }, std::chrono::seconds(10)));
+}
+
+// Each write of Muster's, made to fail in each way; every Job ends, none starts twice.
+TEST_CASE("Every kind of write may fail in every way") {
+  const std::pair<const char*, const char*> writes[] = {
+      {"patch", "jobs"}, {"create", "workloads"}, {"patch", "workloads/status"}, {"patch", "clusterqueues/status"}};
+  struct Way {
+    Fault::Kind kind;
+    int status;
+  };
+  const Way ways[] = {{Fault::Kind::kRefuse, 0},           {Fault::Kind::kAnswer, 409},
+                      {Fault::Kind::kAnswer, 422},         {Fault::Kind::kAnswer, 429},
+                      {Fault::Kind::kAnswer, 500},         {Fault::Kind::kAnswer, 403},
+                      {Fault::Kind::kApplyAndAnswer, 500}, {Fault::Kind::kLoseRequest, 0},
+                      {Fault::Kind::kLoseAnswer, 0},       {Fault::Kind::kHang, 0},
+                      {Fault::Kind::kDelayRequest, 0},     {Fault::Kind::kDelayAnswer, 0}};
+  for (const auto& [verb, resource] : writes) {
+    for (const Way& way : ways) {
+      DYNAMIC_SECTION(verb << " " << resource << " way " << static_cast<int>(way.kind) << " " << way.status) {
+        World world;
+        Referee referee(&world, 4);
+        Process& muster = world.Start();
+        world.MakeQueues("4");
+        FaultRule rule;
+        rule.user = World::kMuster;
+        rule.verbs = {verb};
+        rule.resource = resource;
+        rule.times = 3;
+        rule.fault.kind = way.kind;
+        rule.fault.status = way.status;
+        rule.fault.delay = std::chrono::seconds(3);
+        const auto id = world.server.faults().Add(rule);
+        for (int i = 0; i < 5; ++i) world.MakeJob("job-" + std::to_string(i), 2, 10);
+        AllFinish(world, 5);
+        CHECK(world.server.faults().hits(id) == 3);
+        for (int i = 0; i < 5; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
+        AtRest(world, muster);
+      }
+    }
+  }
+}
+
+// Killed after each of the first steps of a life with a stop in it; the next process finds everything.
+TEST_CASE("The process may be killed at any write") {
+  for (int point = 0; point < 14; ++point) {
+    for (const bool applied : {false, true}) {
+      DYNAMIC_SECTION("write " << point << (applied ? ", after" : ", before")) {
+        World world(static_cast<uint64_t>(point) + 1);
+        Referee referee(&world, 4);
+        Process& first = world.Start();
+        world.MakeQueues("4");
+        int seen = 0;
+        bool due = false;
+        const auto phase = applied ? sim::SimServer::Phase::kApplied : sim::SimServer::Phase::kSent;
+        world.server.SetObserver([&](const sim::ApiRequest& request, sim::SimServer::Phase at) {
+          if (at == phase && request.IsWrite() && request.user == World::kMuster &&
+              request.Resource().find("events") == std::string::npos) {
+            due = due || seen++ == point;
+          }
+        });
+        for (int i = 0; i < 3; ++i) world.MakeJob("job-" + std::to_string(i), 2, 30);
+        bool drained = false;
+        world.RunUntil(
+            [&] {
+              if (!drained && world.executor.Mono() - MonoTime{} > std::chrono::seconds(8)) {
+                drained = true;
+                world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+              }
+              return due;
+            },
+            std::chrono::seconds(60));
+        world.Kill(first);
+        world.server.SetObserver(nullptr);
+        world.RunFor(std::chrono::seconds(6));
+        Process& second = world.Start();
+        world.RunFor(std::chrono::seconds(20));
+        world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+        AllFinish(world, 3);
+        AtRest(world, second);
+      }
+    }
+  }
+}
+
+TEST_CASE("Chance may strike any request of Muster's") {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    DYNAMIC_SECTION("seed " << seed) {
+      World world(seed);
+      Referee referee(&world, 6);
+      Process& muster = world.Start();
+      world.MakeQueues("6");
+      sim::RandomFaults rates;
+      rates.user = World::kMuster;
+      rates.write_permille = 150;
+      rates.read_permille = 50;
+      rates.watch_line_permille = 10;
+      world.server.faults().SetRandom(world.executor.NewRandom("faults"), rates);
+      for (int i = 0; i < 20; ++i) world.MakeJob("job-" + std::to_string(i), 1 + i % 3, 10);
+      AllFinish(world, 20);
+      world.server.faults().ClearRandom();
+      for (int i = 0; i < 20; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
+      AtRest(world, muster);
+    }
+  }
+}
+
+// A decided start meets a Job that was changed meanwhile.
+TEST_CASE("A relabel between decision and write is decided on again") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"LocalQueue",
+    "metadata":{"name":"lq2","namespace":"team"},"spec":{"clusterQueue":"cq","stopPolicy":"None"}})"));
+  world.RunFor(std::chrono::seconds(3));
+  bool relabelled = false;
+  bool due = false;
+  world.server.SetObserver([&](const sim::ApiRequest& request, sim::SimServer::Phase at) {
+    if (at == sim::SimServer::Phase::kSent && request.verb == "patch" && request.Resource() == "jobs") due = true;
+  });
+  world.MakeJob("job-0", 2, 5);
+  REQUIRE(world.RunUntil([&] { return due; }));
+  world.Patch("jobs", "team", "job-0", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", "lq2"}}}}}});
+  relabelled = true;
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "job-0"); }));
+  CHECK(relabelled);
+  CHECK(Text(At(world.Get("jobs", "team", "job-0"), "spec", "template", "metadata", "labels",
+                "kueue.x-k8s.io/local-queue-name")) == "lq2");
+  AllFinish(world, 1);
+}
+
+}  // namespace
+}  // namespace muster::controller
