@@ -30,7 +30,7 @@ struct Catalog {
 
   bool LocalQueueStopped(const std::string& ns, const std::string& name) const;
   bool ClusterQueueStopped(const std::string& ns, const std::string& local_queue) const;
-  // "/root cohort/.../queue", as messages about preemption name a queue.
+  // "/cohort/queue" or "/queue", as messages about preemption name it.
   std::string QueuePath(const std::string& cluster_queue) const;
 };
 
