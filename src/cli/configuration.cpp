@@ -145,6 +145,8 @@ void Builder::ReadLeaderElection() {
     return;
   }
   config_.client.write_timeout = std::min<Duration>(gap / 5 * 4, config_.client.call_timeout);
+  // One renewal without an answer must leave time for another.
+  config_.client.lease_timeout = std::min<Duration>(lease.renew_deadline / 2, config_.client.call_timeout);
   config_.controller.takeover_wait = config_.client.write_timeout;
 }
 

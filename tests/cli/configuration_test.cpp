@@ -48,6 +48,7 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.controller.lease.retry_period == seconds(2));
   CHECK(c.client.qps == 300);
   CHECK(c.client.burst == 500);
+  CHECK(c.client.lease_timeout == seconds(5));
   CHECK(c.client.write_timeout == seconds(4));
   CHECK(c.controller.takeover_wait == seconds(4));
   CHECK_FALSE(c.controller.manage_jobs_without_queue_name);
@@ -121,6 +122,7 @@ muster:
   CHECK(c.controller.lease.ns == "elsewhere");
   CHECK(c.client.qps == -1);
   CHECK(c.client.burst == 0);
+  CHECK(c.client.lease_timeout == seconds(20));  // half of 40 s, as client-go has it
   CHECK(c.client.write_timeout == seconds(16));  // four fifths of 60 s - 40 s
   CHECK(c.controller.takeover_wait == seconds(16));
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
