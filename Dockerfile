@@ -15,4 +15,5 @@ RUN cmake --preset release -DMUSTER_BUILD_TESTS=OFF -DMUSTER_BUILD_BENCH=OFF \
 FROM scratch
 COPY --from=build /image /
 USER 65532:65532
-ENTRYPOINT ["/usr/bin/muster", "run"]
+ENTRYPOINT ["/usr/bin/muster"]
+CMD ["run"]
