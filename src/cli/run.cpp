@@ -119,9 +119,9 @@ int Process::Run(const RunFlags& flags) {
     spdlog::error("the process ends: {}", why);
     End(kExitFailed);
   });
-  if (!Listen()) return kExitFailed;
-  executor_.OnTerminate([this] { Terminate(); });
   executor_.Post([this] { service_->Start(); });
+  executor_.OnTerminate([this] { Terminate(); });  // from the log's next line on, a signal ends it in order
+  if (!Listen()) return kExitFailed;
   executor_.Run();
   // The servers first: they ask the service.
   metrics_server_.reset();

@@ -110,10 +110,13 @@ TEST_CASE("run stops at SIGTERM with 0, though no API server answers") {
       "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n");
   const TempFile config(kHeader +
                         "health: {healthProbeBindAddress: '127.0.0.1:0'}\nmetrics: {bindAddress: '127.0.0.1:0'}\n");
-  // timeout(1) sends the signal, and kills what has not ended a minute later.
-  const std::string command = "env -u KUBERNETES_SERVICE_HOST timeout --preserve-status --kill-after=60 2 '" +
+  const TempFile log("");
+  // The signal is sent once it listens; what does not end by it is killed, and has another status.
+  const std::string command = "unset KUBERNETES_SERVICE_HOST; timeout --preserve-status --signal=KILL 120 '" +
                               std::string(MUSTER_BIN_DIR) + "/muster' run --kubeconfig " + kubeconfig.path() +
-                              " --config " + config.path() + " >/dev/null 2>&1";
+                              " --config " + config.path() + " >" + log.path() +
+                              " 2>&1 & for i in $(seq 600); do grep -q 'metrics on' " + log.path() +
+                              " && break; sleep 0.1; done; kill -TERM $!; wait $!";
   const int status = std::system(command.c_str());
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
