@@ -66,8 +66,10 @@ function(muster_library name)
   if(NOT ARG_SOURCES_DIR)
     set(ARG_SOURCES_DIR ${CMAKE_SOURCE_DIR}/src/${name})
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${ARG_SOURCES_DIR}/*.cpp ${ARG_SOURCES_DIR}/*/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main/")  # the entry points of binaries
+  # Relative, so that no name above the folder can match the filter.
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${ARG_SOURCES_DIR} ${ARG_SOURCES_DIR}/*.cpp ${ARG_SOURCES_DIR}/*/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "^main/")  # the entry points of binaries
+  list(TRANSFORM sources PREPEND ${ARG_SOURCES_DIR}/)
   set(root ${CMAKE_BINARY_DIR}/include/${name})
   file(MAKE_DIRECTORY ${root}/muster)
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/include/muster/${name} ${root}/muster/${name} SYMBOLIC)
