@@ -1,13 +1,21 @@
 // The command as its users call it: output and exit codes (include/muster/cli/main.h).
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace muster::cli {
 namespace {
@@ -46,6 +54,70 @@ class TempFile {
 
  private:
   std::string path_;
+};
+
+// The command in the background, its output in a file. Started without a shell or timeout(1) in between: those pass a
+// signal on to the process and to its group, and the second one kills.
+class MusterProcess {
+ public:
+  MusterProcess(std::vector<std::string> arguments, const std::string& log) : log_(log) {
+    const std::string binary = std::string(MUSTER_BIN_DIR) + "/muster";
+    std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ != 0) return;
+    const int out = open(log.c_str(), O_WRONLY | O_APPEND);
+    const int in = open("/dev/null", O_RDONLY);
+    if (out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
+    unsetenv("KUBERNETES_SERVICE_HOST");
+    execv(binary.c_str(), argv.data());
+    _exit(127);
+  }
+  MusterProcess(const MusterProcess&) = delete;
+  MusterProcess& operator=(const MusterProcess&) = delete;
+  ~MusterProcess() {
+    if (ended_) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  // RETURNS: whether the text was seen; false too where the process ended first.
+  bool WaitForLog(const std::string& text) {
+    return WaitUntil([&] { return Log().find(text) != std::string::npos || HasEnded(); }) &&
+           Log().find(text) != std::string::npos;
+  }
+  void Terminate() { REQUIRE(kill(pid_, SIGTERM) == 0); }
+  // RETURNS: what waitpid() says; nothing if it still runs.
+  std::optional<int> WaitForEnd() {
+    if (!WaitUntil([this] { return HasEnded(); })) return std::nullopt;
+    return status_;
+  }
+  std::string Log() const {
+    std::ifstream in(log_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  bool HasEnded() {
+    if (!ended_) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+    return ended_;
+  }
+  template <typename Condition>
+  static bool WaitUntil(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+
+  const std::string log_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
 };
 
 const std::string kHeader = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n";
@@ -111,15 +183,15 @@ TEST_CASE("run stops at SIGTERM with 0, though no API server answers") {
   const TempFile config(kHeader +
                         "health: {healthProbeBindAddress: '127.0.0.1:0'}\nmetrics: {bindAddress: '127.0.0.1:0'}\n");
   const TempFile log("");
-  // The signal is sent once it listens; what does not end by it is killed, and has another status.
-  const std::string command = "unset KUBERNETES_SERVICE_HOST; timeout --preserve-status --signal=KILL 120 '" +
-                              std::string(MUSTER_BIN_DIR) + "/muster' run --kubeconfig " + kubeconfig.path() +
-                              " --config " + config.path() + " >" + log.path() +
-                              " 2>&1 & for i in $(seq 600); do grep -q 'metrics on' " + log.path() +
-                              " && break; sleep 0.1; done; kill -TERM $!; wait $!";
-  const int status = std::system(command.c_str());
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  MusterProcess process({"run", "--kubeconfig", kubeconfig.path(), "--config", config.path()}, log.path());
+  // Reached once it listens: from then on a signal ends it in order.
+  REQUIRE(process.WaitForLog("metrics on"));
+  process.Terminate();
+  const std::optional<int> status = process.WaitForEnd();
+  INFO(process.Log());
+  REQUIRE(status.has_value());
+  REQUIRE(WIFEXITED(*status));
+  CHECK(WEXITSTATUS(*status) == 0);
 }
 
 }  // namespace
