@@ -41,7 +41,7 @@ void SimServer::Stream::Open(Selector selector) {
   int64_t seconds = 0;
   const Duration standard = server_->Draw({server_->options_.watch_timeout, server_->options_.watch_timeout * 2});
   const bool asked = absl::SimpleAtoi(request_.Query("timeoutSeconds"), &seconds) && seconds > 0;
-  const Duration timeout = asked ? std::chrono::seconds(seconds) : standard;
+  const Duration timeout = asked ? SecondsClamped(seconds) : standard;
   const MonoTime end = server_->executor_->Mono() + timeout;
   end_timer_ = server_->source_->PostAt(end, [self = shared_from_this()] { self->End(absl::OkStatus()); });
   if (request_.Query("allowWatchBookmarks") != "true" && request_.Query("allowWatchBookmarks") != "1") return;

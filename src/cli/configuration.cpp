@@ -121,14 +121,17 @@ void Builder::ReadLeaderElection() {
     reader_.FailIf(at + "resourceNamespace", CheckDnsLabel(*ns));
     lease.ns = *ns;
   }
-  constexpr Duration kLongest = std::chrono::hours(1);
-  if (lease.lease_duration < seconds(1) || lease.lease_duration > kLongest ||
+  if (lease.lease_duration < seconds(1) || lease.lease_duration > k8s::kLeaseDurationMax ||
       lease.lease_duration % seconds(1) != Duration(0)) {
     reader_.Fail(at + "leaseDuration", "must be whole seconds, from 1s to 1h");
     return;
   }
-  if (lease.retry_period < milliseconds(100)) {
-    reader_.Fail(at + "retryPeriod", "must be 100ms or more");
+  if (lease.retry_period < milliseconds(100) || lease.retry_period > k8s::kLeaseDurationMax) {
+    reader_.Fail(at + "retryPeriod", "must be from 100ms to 1h");
+    return;
+  }
+  if (lease.renew_deadline <= Duration(0) || lease.renew_deadline > k8s::kLeaseDurationMax) {
+    reader_.Fail(at + "renewDeadline", "must be more than 0s, and 1h at most");
     return;
   }
   // Each rule in whole tenths, so that the comparison is exact.

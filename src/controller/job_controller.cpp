@@ -431,7 +431,7 @@ void JobController::Finish(Entry* entry) {
   JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
   if (entry->last_admission.has_value()) {
     deps_.telemetry->Finished(
-        queue, std::chrono::seconds(entry->past_execution_seconds.value_or(0)) + (now - entry->last_reserved_at));
+        queue, AddClamped(SecondsClamped(entry->past_execution_seconds.value_or(0)), now - entry->last_reserved_at));
   }
   spdlog::info("job {} has finished: {}", job.meta.key().ToString(), job.Succeeded() ? "succeeded" : "failed");
 }

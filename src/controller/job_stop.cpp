@@ -103,7 +103,8 @@ void JobController::Release(Entry* entry) {
   const Job& job = *entry->job;
   const WallTime now = deps_.env.clock->Now();
   const int64_t before = claim.eviction.has_value() ? claim.eviction->past_execution_seconds : 0;
-  entry->past_execution_seconds = before + std::max<int64_t>(0, WholeSeconds(now - claim.record.reserved_at));
+  entry->past_execution_seconds =
+      AddClamped(before, std::max<int64_t>(0, WholeSeconds(now - claim.record.reserved_at)));
   entry->queued_since = now;
   entry->reason.reset();
   Apply(engine::ClaimGone{job.meta.uid, claim.record.claim});

@@ -216,8 +216,8 @@ void JobController::Depart(Entry entry) {
   const std::string uid = entry.job->meta.uid;
   const auto known = workloads_.Known(uid);
   if (entry.job->Outcome() != nullptr && !entry.finished && leading() && entry.claim.has_value()) {
-    deps_.telemetry->Finished(Queue(entry), std::chrono::seconds(entry.past_execution_seconds.value_or(0)) +
-                                                (deps_.env.clock->Now() - entry.claim->record.reserved_at));
+    deps_.telemetry->Finished(Queue(entry), AddClamped(SecondsClamped(entry.past_execution_seconds.value_or(0)),
+                                                       deps_.env.clock->Now() - entry.claim->record.reserved_at));
   }
   if (known == nullptr || known->meta.deletion.IsSet() || k8s::IsTrue(known->status.conditions, "Finished")) {
     workloads_.Forget(uid);

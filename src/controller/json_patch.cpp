@@ -1,6 +1,49 @@
 #include "json_patch.h"
 
+#include <array>
+#include <utility>
+
 namespace muster::controller {
+namespace {
+
+// What Go's encoding/json escapes and RapidJSON does not. None of it occurs in JSON outside of strings.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kGoEscapes = {{
+    {"<", "\\u003c"},
+    {">", "\\u003e"},
+    {"&", "\\u0026"},
+    {"\u2028", "\\u2028"},
+    {"\u2029", "\\u2029"},
+}};
+
+// RETURNS: the length of what begins `rest` and was written to `out` in another form.
+size_t Escape(std::string_view rest, std::string* out) {
+  for (const auto& [plain, escape] : kGoEscapes) {
+    if (!rest.starts_with(plain)) continue;
+    *out += escape;
+    return plain.size();
+  }
+  if (!rest.starts_with("\\")) return 0;
+  const std::string_view escape = rest.substr(0, rest.starts_with("\\u") ? 6 : 2);
+  for (const char c : escape) *out += c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  return escape.size();
+}
+
+// The same JSON with its strings in the encoding of the API server, which compares a `test` by the encoded text.
+std::string AsGoWrites(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    size_t done = Escape(json, &out);
+    if (done == 0) {
+      out += json.front();
+      done = 1;
+    }
+    json.remove_prefix(done);
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string Pointer(std::initializer_list<std::string_view> parts) {
   std::string out;
@@ -60,6 +103,6 @@ JsonPatch& JsonPatch::Remove(std::string_view path) {
   return *this;
 }
 
-std::string JsonPatch::Take() { return out_.EndArray().Take(); }
+std::string JsonPatch::Take() { return AsGoWrites(out_.EndArray().Take()); }
 
 }  // namespace muster::controller

@@ -1,4 +1,5 @@
-// Builds a JSON Patch (RFC 6902).
+// Builds a JSON Patch (RFC 6902) for the API server. Its `test` compares strings as they are encoded, not what they
+// say, and its own side is in the encoding of Go; so all strings are written in that.
 //
 // Threading: needs external synchronisation.
 #pragma once

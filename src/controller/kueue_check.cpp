@@ -43,7 +43,7 @@ void KueueCheck::Seen(const k8s::Result& result) {
     const k8s::JsonValue spec = document.root()["spec"];
     const std::string holder = spec["holderIdentity"].String();
     const WallTime expires =
-        spec["renewTime"].Time() + std::chrono::seconds(std::max<int64_t>(1, spec["leaseDurationSeconds"].Int(15)));
+        spec["renewTime"].Time() + SecondsClamped(std::max<int64_t>(1, spec["leaseDurationSeconds"].Int(15)));
     clear = holder.empty() || holder == own_identity_ || expires < env_.clock->Now();
     if (!clear) problem = Cat("Kueue is at work: lease ", ns_, "/", kLeaseName, " is held by ", holder);
   } else if (result.code == kForbidden) {

@@ -49,7 +49,8 @@ struct Target {
 };
 
 SteadyTime After(Duration d) {
-  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(d);
+  static_assert(std::is_same_v<std::chrono::steady_clock::duration, Duration>);
+  return SteadyTime(AddClamped(std::chrono::steady_clock::now().time_since_epoch(), d));
 }
 
 // A peer that vanished without a word is noticed within a minute, also where the watch tolerates more silence.

@@ -82,7 +82,7 @@ class Client::Impl {
     const Duration limit = lane == Lane::kLease ? options_.lease_timeout : options_.write_timeout;
     const int64_t millis = std::max<int64_t>(1, limit / std::chrono::milliseconds(1));
     request.query = absl::StrCat("fieldManager=muster&timeout=", millis, "ms");
-    request.timeout = lane == Lane::kLease ? limit : limit + kAnswerSlack;
+    request.timeout = lane == Lane::kLease ? limit : AddClamped(limit, kAnswerSlack);
     lanes_[Index(lane)].push_back({std::move(request), std::move(done), std::move(resource), std::string(verb)});
     Pump();
   }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ namespace muster::k8s {
 namespace {
 
 namespace http = web::http;
+
+// How long the calls that are ended with the transport may take to let go of what they use.
+constexpr std::chrono::seconds kEndMax{2};
 
 // What cpprestsdk's progress handler throws to stop a call.
 struct CallEnded : std::exception {};
@@ -91,7 +95,12 @@ class CpprestCalls::Impl {
     Pool();  // before the first client, which would make a larger one
     back_->executor = env.executor;
     back_->owner = this;
-    auto setup = std::make_shared<Setup>();
+    auto gone = std::make_shared<std::promise<void>>();
+    setup_gone_ = gone->get_future();
+    std::shared_ptr<Setup> setup(new Setup, [gone = std::move(gone)](Setup* dead) {
+      delete dead;
+      gone->set_value();
+    });
     setup->authority = address.Authority();
     setup->base_path = address.base_path;
     setup->user_agent = std::move(user_agent);
@@ -114,8 +123,10 @@ class CpprestCalls::Impl {
       const std::lock_guard lock(back_->mutex);
       back_->executor = nullptr;
     }
-    // The pooled connections end on the pool's thread, like all else of theirs.
+    // The pooled connections end on the pool's thread, like all else of theirs. A process that ends right after this
+    // must not leave them half way.
     Pool().post([setup = std::move(setup_)]() mutable { setup.reset(); });
+    if (setup_gone_.wait_for(kEndMax) == std::future_status::ready) AwaitPool();
   }
 
   void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, MonoTime deadline,
@@ -146,6 +157,7 @@ class CpprestCalls::Impl {
     pplx::cancellation_token_source cancel;
     concurrency::streams::container_buffer<std::vector<uint8_t>> answer;
     uint64_t received = 0;
+    bool left = false;  // without a body: the head was written, if only once of several tries
   };
   using Call = std::shared_ptr<CallState>;
 
@@ -251,6 +263,7 @@ class CpprestCalls::Impl {
 
   // `bytes` of the body were written; zero: the head was. Without a body that comes too late to stop it.
   static void Uploading(CallState* call, uint64_t bytes) {
+    if (!call->has_body) call->left = true;
     if (!call->has_body || bytes > 0) return;
     Phase expected = Phase::kBefore;
     if (call->phase.compare_exchange_strong(expected, Phase::kSending)) return;
@@ -275,7 +288,7 @@ class CpprestCalls::Impl {
     } catch (const AnswerTooLong&) {
       out.error = absl::StrCat("the answer is malformed or longer than ", setup.response_bytes_max, " bytes");
     } catch (const http::http_exception& error) {
-      if (!call->has_body && FailedBeforeSending(error.what())) out.sent = false;
+      if (!call->has_body && !call->left && FailedBeforeSending(error.what())) out.sent = false;
       out.error = Describe(setup, error);
     } catch (const std::exception& error) {
       out.error = error.what();
@@ -322,6 +335,13 @@ class CpprestCalls::Impl {
 
   // --- on the executor ---
 
+  // Returns once the pool has come back from what it does now.
+  static void AwaitPool() {
+    const auto idle = std::make_shared<std::promise<void>>();
+    Pool().post([idle] { idle->set_value(); });
+    idle->get_future().wait_for(kEndMax);
+  }
+
   void TimedOut(const Call& call) {
     HttpResponse out;
     const Phase before = Abandon(call);
@@ -347,6 +367,7 @@ class CpprestCalls::Impl {
   const Environment env_;
   const std::shared_ptr<WayBack> back_;
   std::shared_ptr<Setup> setup_;
+  std::future<void> setup_gone_;
   absl::flat_hash_set<Call> under_way_;
 };
 

@@ -8,7 +8,7 @@
 // * A pooled connection that the server has closed is noticed only when the answer is read; the request is
 //   then sent again. So a closed connection is looked for before it is used, and dropped. Where the close
 //   crosses the request, a read may be sent again; of a write nobody can know whether it was applied, so it
-//   ends unknown.
+//   ends unknown. A request without a body cannot be held back then, so a write has one.
 // * The progress handler runs right before the body is written. It tells "certainly not sent" from "may
 //   have been", and stops a call whose time is over, so that no write leaves after its end was reported.
 // * A chunk of negative length would make it write outside of its buffer; the progress handler sees the
@@ -37,7 +37,7 @@ class CpprestCalls {
   // `tls` null: plain HTTP.
   CpprestCalls(Environment env, const ServerAddress& address, std::shared_ptr<const TlsSettings> tls,
                std::string user_agent, int64_t response_bytes_max);
-  // Ends what is under way; no callback follows.
+  // Ends what is under way; no callback follows. Waits for the ended calls to be gone, two seconds at most.
   ~CpprestCalls();
   CpprestCalls(const CpprestCalls&) = delete;
   CpprestCalls& operator=(const CpprestCalls&) = delete;

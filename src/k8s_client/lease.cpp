@@ -69,9 +69,9 @@ class LeaderElector::Impl {
       : env_(env), client_(client), options_(std::move(options)), callbacks_(std::move(callbacks)) {
     MUSTER_CHECK(!options_.identity.empty());
     MUSTER_CHECK(options_.lease_duration > options_.renew_deadline);
+    MUSTER_CHECK(options_.lease_duration >= std::chrono::seconds(1) && options_.lease_duration <= kLeaseDurationMax);
+    MUSTER_CHECK(options_.retry_period > Duration(0) && options_.retry_period < options_.renew_deadline);
     MUSTER_CHECK(options_.renew_deadline * 10 > options_.retry_period * 12);
-    MUSTER_CHECK(options_.retry_period > Duration(0));
-    MUSTER_CHECK(options_.lease_duration >= std::chrono::seconds(1));
   }
   ~Impl() {
     env_.executor->Cancel(timer_);
@@ -163,7 +163,7 @@ class LeaderElector::Impl {
 
   bool HoldsRecord() const { return lease_ && lease_->record.holder == options_.identity; }
   // The record's own duration has not passed on our clock since we saw it change.
-  bool Valid() const { return observed_at_ + std::chrono::seconds(lease_->record.duration_seconds) > attempted_at_; }
+  bool Valid() const { return observed_at_ + SecondsClamped(lease_->record.duration_seconds) > attempted_at_; }
 
   void Look() {
     client_->Get(Lane::kLease, kLeases, {options_.ns, options_.name}, Answer([this](Result result) {

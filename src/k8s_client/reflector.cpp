@@ -17,6 +17,8 @@ constexpr size_t kLineMax = size_t{4} << 20;
 // Three bookmarks' time. They are not promised, so that silence is no fault of the server, and resuming after
 // it costs one request.
 constexpr Duration kSilenceMax = std::chrono::minutes(3);
+// An API server that lives answers a watch at once, though nothing may happen on it.
+constexpr Duration kOpeningMax = std::chrono::seconds(30);
 constexpr int64_t kWatchSecondsMin = 300;
 constexpr int64_t kWatchSecondsMax = 600;
 // How much longer than it asked for a watch may live.
@@ -287,9 +289,14 @@ class Reflector::Impl {
     request.timeout = kSilenceMax;
     stream_ = std::make_unique<Stream>(this);
     connection_ = client_->transport()->Watch(std::move(request), stream_.get());
-    After(std::chrono::seconds(seconds) + kWatchSlack,
-          [this] { EndWatch({.how = End::kCut, .problem = "the watch outlived its time", .retry_after = {}}); });
+    const Duration life_max = std::chrono::seconds(seconds) + kWatchSlack;
+    After(kOpeningMax, [this, life_max] {
+      if (!stream_->opened_at) return Cut("the watch was not answered");
+      After(life_max - kOpeningMax, [this] { Cut("the watch outlived its time"); });
+    });
   }
+
+  void Cut(std::string why) { EndWatch({.how = End::kCut, .problem = std::move(why), .retry_after = {}}); }
 
   void OnLine(std::string_view text) {
     if (text.size() > kLineMax) return BadLine(absl::StrCat("a line of ", text.size(), " bytes"));

@@ -66,6 +66,18 @@ TEST_CASE("A start unsuspends, injects and records in one patch") {
   }
 }
 
+TEST_CASE("What a start tests is in the encoding that the API server compares") {
+  // The simulator compares as kube-apiserver 1.36.3 does; tests/k8s_cluster tries both on the same texts.
+  const std::string odd = GENERATE(R"(a<b && c>d)", R"(\u2028 \u2029)", R"(\u0001 \b \t \n \f \r \u001b \u001f \u007f)",
+                                   R"(\"q\" \\u001B / é)");
+  JobJson json;
+  json.annotations = R"({"kueue.x-k8s.io/elastic-job":")" + odd + R"("})";
+  REQUIRE(MustDecode(json).meta.annotations.at("kueue.x-k8s.io/elastic-job") == Json::parse('"' + odd + '"'));
+  CHECK(Applies(Json::parse(json.Text()), Start(json.Text())));
+  json.annotations = R"({"muster.dev/admission":")" + odd + R"("})";  // a record of nobody
+  CHECK(Applies(Json::parse(json.Text()), Start(json.Text())));
+}
+
 TEST_CASE("A start is void once anything that it was decided on has changed") {
   JobJson json;
   json.annotations = R"({"example.com/owner":"alice"})";

@@ -83,6 +83,27 @@ TEST_CASE("the whole range survives a round trip to the microsecond") {
   }
 }
 
+TEST_CASE("sums of points and durations end at the last ones, and do not wrap around") {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  CHECK(MonoTime{5} + Duration::max() == MonoTime{kMax});
+  CHECK(MonoTime{5} + nanoseconds(2) == MonoTime{7});
+  CHECK(MonoTime{-5} + Duration::min() == MonoTime{kMin});
+  CHECK(MonoTime{kMax} - MonoTime{-1} == Duration::max());
+  CHECK(MonoTime{kMin} - MonoTime{1} == Duration::min());
+  CHECK(MonoTime{7} - MonoTime{5} == nanoseconds(2));
+  CHECK(WallTime{5} + Duration::max() == WallTime{kMax});
+  CHECK(WallTime{-5} - Duration::max() == WallTime{kMin});
+  CHECK(WallTime{5} - Duration::min() == WallTime{kMax});
+  CHECK(WallTime{kMax} - WallTime{-1} == Duration::max());
+  CHECK(AddClamped(Duration::max(), seconds(1)) == Duration::max());
+  CHECK(AddClamped(seconds(1), seconds(-2)) == seconds(-1));
+  CHECK(SecondsClamped(-3) == seconds(-3));
+  CHECK(SecondsClamped(9'223'372'036) == seconds(9'223'372'036));
+  CHECK(SecondsClamped(9'223'372'037) == Duration::max());
+  CHECK(SecondsClamped(kMin) == Duration::min());
+}
+
 TEST_CASE("Go durations are read exactly") {
   const std::pair<const char*, Duration> cases[] = {
       {"0", nanoseconds(0)},

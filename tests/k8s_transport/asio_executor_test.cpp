@@ -73,6 +73,13 @@ TEST_CASE("AsioExecutor runs timers by time, then in the order set, never early"
   CHECK(ran == "abcd");
 }
 
+TEST_CASE("AsioExecutor: a timer for the end of time holds up no other") {
+  AsioExecutor executor;
+  executor.PostAt(Now() + Duration::max(), [] { FAIL("the end of time"); });
+  executor.PostAt(Now() + milliseconds(5), [&] { executor.Stop(); });
+  executor.Run();
+}
+
 TEST_CASE("AsioExecutor: a cancelled timer does not run, even when both were due at once") {
   AsioExecutor executor;
   std::string ran;

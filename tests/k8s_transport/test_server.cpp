@@ -118,7 +118,7 @@ class TestServer::Impl {
   }
 
   ~Impl() {
-    ::shutdown(acceptor_.native_handle(), SHUT_RDWR);  // wakes accept()
+    StopListening();
     accepting_.join();
     {
       const std::lock_guard lock(mutex_);
@@ -127,6 +127,7 @@ class TestServer::Impl {
     for (auto& thread : threads_) thread.join();
   }
 
+  void StopListening() { ::shutdown(acceptor_.native_handle(), SHUT_RDWR); }  // wakes accept()
   uint16_t port() const { return acceptor_.local_endpoint().port(); }
   int connections() const { return connections_; }
 
@@ -178,6 +179,7 @@ class TestServer::Impl {
 TestServer::TestServer(Options options, Script script)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(script))) {}
 TestServer::~TestServer() = default;
+void TestServer::StopListening() { impl_->StopListening(); }
 uint16_t TestServer::port() const { return impl_->port(); }
 int TestServer::connections() const { return impl_->connections(); }
 

@@ -60,6 +60,9 @@ class TestServer {
   // Cuts all connections and waits for their scripts.
   ~TestServer();
 
+  // Refuses new connections from here on. Scripts may call it, too.
+  void StopListening();
+
   uint16_t port() const;
   int connections() const;
 

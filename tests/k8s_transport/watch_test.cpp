@@ -351,6 +351,19 @@ TEST_CASE("a watch whose lines keep coming lives on beyond the silence tolerated
   CHECK(watch.end.ok());
 }
 
+TEST_CASE("a watch without a limit to its silence lives on") {
+  TestServer server(Tls(), [&](Connection& connection) {
+    connection.Read();
+    connection.Send(kChunkedHead);
+    std::this_thread::sleep_for(milliseconds(50));  // time for a deadline that has already passed to show
+    connection.Send(Chunk("line\n"));
+    connection.Send("0\r\n\r\n");
+  });
+  const Watched watch(ConfigFor(server), Duration::max());
+  CHECK(watch.lines.size() == 1);
+  CHECK(watch.end.ok());
+}
+
 // --- ends from our side ---
 
 // Sends lines until the client has closed.

@@ -2,9 +2,9 @@
 // interface, so that the same code runs against the operating system and inside the simulator.
 #pragma once
 
-#include <cstdint>
-
 #include <absl/functional/any_invocable.h>
+
+#include <cstdint>
 
 #include "muster/core/time.h"
 
@@ -28,8 +28,10 @@ class Random {
   uint64_t Below(uint64_t bound) { return Next() % bound; }
   // RETURNS: `base` stretched by a random factor in [1, 1 + fraction_percent/100].
   Duration Jitter(Duration base, int fraction_percent) {
-    const auto spread = base.count() / 100 * fraction_percent;
-    return spread <= 0 ? base : base + Duration(static_cast<int64_t>(Below(static_cast<uint64_t>(spread) + 1)));
+    int64_t spread = 0;
+    if (__builtin_mul_overflow(base.count() / 100, int64_t{fraction_percent}, &spread)) spread = INT64_MAX;
+    if (spread <= 0) return base;
+    return AddClamped(base, Duration(static_cast<int64_t>(Below(static_cast<uint64_t>(spread) + 1))));
   }
 };
 

@@ -15,11 +15,13 @@
 
 namespace muster::k8s {
 
+inline constexpr Duration kLeaseDurationMax = std::chrono::hours(1);
+
 struct LeaseOptions {
   std::string ns = "muster-system";
   std::string name = "c1f6bfd2.kueue.x-k8s.io";
   std::string identity;  // unique to this process
-  // REQUIRES: lease_duration > renew_deadline > 1.2 × retry_period.
+  // REQUIRES: kLeaseDurationMax >= lease_duration > renew_deadline > 1.2 × retry_period.
   Duration lease_duration = std::chrono::seconds(15);
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry_period = std::chrono::seconds(2);
