@@ -13,6 +13,7 @@
 #include "logging.h"
 #include "muster/cli/configuration.h"
 #include "muster/controller/policies.h"
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/connection.h"
 #include "service.h"
 #include "version.h"
@@ -93,7 +94,7 @@ class Process {
 int Process::Run(const RunFlags& flags) {
   const auto connection = Connect(flags);
   if (!connection.ok()) {
-    spdlog::error("no way to the API server: {}", std::string(connection.status().message()));
+    spdlog::error("no way to the API server{}", LogFields({{"error", std::string(connection.status().message())}}));
     return kExitFailed;
   }
   std::string ns = flags.ns;
@@ -109,14 +110,16 @@ int Process::Run(const RunFlags& flags) {
   transport_options.user_agent = absl::StrCat("muster/", GetBuildInfo().version);
   auto transport = k8s::NewHttpTransport(env, *connection, transport_options);
   if (!transport.ok()) {
-    spdlog::error("no way to the API server: {}", std::string(transport.status().message()));
+    spdlog::error("no way to the API server{}", LogFields({{"error", std::string(transport.status().message())}}));
     return kExitFailed;
   }
   transport_ = *std::move(transport);
-  spdlog::info("muster {} serves {} from namespace {} as {}", GetBuildInfo().version, connection->server,
-               config_.controller.ns, config_.controller.lease.identity);
+  spdlog::info("muster serves a cluster{}", LogFields({{"version", GetBuildInfo().version},
+                                                       {"server", connection->server},
+                                                       {"namespace", config_.controller.ns},
+                                                       {"identity", config_.controller.lease.identity}}));
   service_ = std::make_unique<Service>(env, transport_.get(), config_, GetBuildInfo(), [this](const std::string& why) {
-    spdlog::error("the process ends: {}", why);
+    spdlog::error("the process ends{}", LogFields({{"reason", why}}));
     End(kExitFailed);
   });
   executor_.Post([this] { service_->Start(); });
@@ -128,7 +131,7 @@ int Process::Run(const RunFlags& flags) {
   health_server_.reset();
   service_.reset();
   transport_.reset();
-  spdlog::info("exit with code {}", exit_code_);
+  spdlog::info("exit{}", LogFields({{"code", std::to_string(exit_code_)}}));
   return exit_code_;
 }
 
@@ -142,7 +145,7 @@ bool Process::ListenOn(const char* what, const Listener& listener, std::map<std:
   if (!listener.enabled) return true;
   auto started = server::HttpServer::Start(listener.address, std::move(routes));
   if (!started.ok()) {
-    spdlog::error("{}: {}", what, std::string(started.status().message()));
+    spdlog::error("{} cannot be served{}", what, LogFields({{"error", std::string(started.status().message())}}));
     return false;
   }
   *server = *std::move(started);

@@ -9,6 +9,7 @@
 #include "job_controller.h"
 #include "kueue_check.h"
 #include "muster/core/check.h"
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/event_recorder.h"
 #include "muster/k8s_client/informer.h"
 #include "muster/k8s_client/json_reader.h"
@@ -199,7 +200,9 @@ Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resou
   handler.deleted = [deleted](const auto& last) { deleted(*last); };
   handler.undecodable = [this, kind](const absl::Status& status) {
     const std::string message(status.message());
-    if (undecodable_[kind] != message) spdlog::error("an object is left aside: {}", message);
+    if (undecodable_[kind] != message) {
+      spdlog::error("an object is left aside{}", LogFields({{"kind", kind}, {"error", message}}));
+    }
     undecodable_[kind] = message;
   };
   k8s::InformerOptions options;
@@ -345,7 +348,8 @@ void Controller::Impl::WatchJobs() {
       k8s::Informer<Job>::Handler{[this](const auto& object, const auto&) { jobs_.JobChanged(object); },
                                   [this](const auto& last) { jobs_.JobDeleted(*last); },
                                   [this](const absl::Status& s) {
-                                    spdlog::error("a job is left aside: {}", std::string(s.message()));
+                                    spdlog::error("an object is left aside{}",
+                                                  LogFields({{"kind", "Job"}, {"error", std::string(s.message())}}));
                                     undecodable_["Job"] = std::string(s.message());
                                   }});
 }
@@ -409,7 +413,9 @@ void Controller::Impl::Elect() {
     jobs_.StopWriting();
     if (!stopping_) lost_leadership_("leadership was lost");
   };
-  callbacks.new_leader = [](const std::string& identity) { spdlog::info("{} leads", identity); };
+  callbacks.new_leader = [](const std::string& identity) {
+    spdlog::info("there is a new leader{}", LogFields({{"identity", identity}}));
+  };
   elector_ = std::make_unique<k8s::LeaderElector>(env_, client_, options_.lease, std::move(callbacks));
   elector_->Start();
 }
@@ -421,7 +427,7 @@ void Controller::Impl::TakeOver(uint64_t term) {
     LeadOnceSynced(term);
     return;
   }
-  spdlog::info("leader in term {}; waiting for writes of a predecessor", term);
+  spdlog::info("leader; waiting for writes of a predecessor{}", LogFields({{"term", std::to_string(term)}}));
   env_.executor->PostAt(env_.clock->Mono() + options_.takeover_wait, [this, alive = std::weak_ptr<bool>(alive_), term] {
     if (alive.expired() || stopping_) return;
     RelistAll([this, term] { LeadOnceSynced(term); });
@@ -463,7 +469,7 @@ void Controller::Impl::Lead(uint64_t epoch) {
   jobs_.Lead(engine_.get(), epoch);
   for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
-  spdlog::info("leading in epoch {}", epoch);
+  spdlog::info("leading{}", LogFields({{"epoch", std::to_string(epoch)}}));
   DecideSoon();
 }
 

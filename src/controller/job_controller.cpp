@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "log.h"
 #include "muster/controller/names.h"
 #include "muster/controller/reason_text.h"
 #include "muster/core/check.h"
@@ -112,7 +113,7 @@ void JobController::AskWhyDeleted(Entry* entry) {
   entry->workload_deleted = false;
   Refresh(entry, [this](Entry* e) {
     if (e->job->deleting() || e->job->Outcome() != nullptr || !e->claim.has_value()) return;
-    spdlog::info("job {}: its workload was deleted, so it is stopped", e->job->meta.key().ToString());
+    spdlog::info("a job is stopped since its workload was deleted{}", JobFields(*e->job));
     OrderStop(e, NewEviction(*e, "WorkloadDeleted", "Workload is deleted"));
   });
 }
@@ -311,7 +312,7 @@ void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
   const std::string message(problem.message());
   if (entry->problem == message) return;
   entry->problem = message;
-  spdlog::warn("job {} cannot be queued: {}", entry->job->meta.key().ToString(), message);
+  spdlog::warn("a job cannot be queued{}", JobFields(*entry->job, {{"error", message}}));
   JobEvent(*entry->job, "Warning", absl::IsNotFound(problem) ? "WorkloadPriorityClassNotFound" : "ErrWorkloadCompose",
            "Queue", message);
 }
@@ -364,8 +365,8 @@ void JobController::Adopt(Entry* entry, Held held) {
     claim.eviction = claim.record.eviction;
     claim.evicted_at = claim.eviction->at;
   }
-  spdlog::info("job {} is found admitted by ClusterQueue {}, claim {}", job.meta.key().ToString(),
-               held.admission.cluster_queue, held.claim.ToString());
+  spdlog::info("a job is found admitted{}",
+               JobFields(job, {{"clusterQueue", held.admission.cluster_queue}, {"claim", held.claim.ToString()}}));
   TouchWorkload(*entry, Urgency::kLeisure);
   Reconcile(entry);
 }
@@ -433,7 +434,7 @@ void JobController::Finish(Entry* entry) {
     deps_.telemetry->Finished(
         queue, AddClamped(SecondsClamped(entry->past_execution_seconds.value_or(0)), now - entry->last_reserved_at));
   }
-  spdlog::info("job {} has finished: {}", job.meta.key().ToString(), job.Succeeded() ? "succeeded" : "failed");
+  spdlog::info("a job has finished{}", JobFields(job, {{"outcome", job.Succeeded() ? "succeeded" : "failed"}}));
 }
 
 // ---- requests -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "job_controller.h"
+#include "log.h"
 #include "muster/controller/names.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
@@ -139,14 +140,15 @@ void JobController::StartVerified(Entry* entry, engine::ClaimId claim, const Job
   const Job& job = *entry->job;
   if (CarriesClaim(job, claim, Record::State::kStarted)) return;  // Reconcile follows and finds it
   if (!SameBasis(job, basis)) {
-    spdlog::info("job {} changed before it was started, it is decided on again", job.meta.key().ToString());
+    spdlog::info("a job changed before it was started, it is decided on again{}", JobFields(job));
     DropClaim(entry, {}, "");
   } else if (first.outcome == k8s::Outcome::kUnknown) {
     // The same claim again: should the first write still arrive, the second meets its record.
     Wake(entry, entry->backoff.Next());
   } else {
     const Duration wait = std::max(entry->backoff.Next(), first.retry_after.value_or(Duration(0)));
-    spdlog::warn("start of job {} was refused: {} {}", job.meta.key().ToString(), first.code, first.message);
+    spdlog::warn("the start of a job was refused{}",
+                 JobFields(job, {{"code", std::to_string(first.code)}, {"error", first.message}}));
     DropClaim(entry, deps_.env.clock->Now() + wait, first.message);
   }
 }
@@ -169,8 +171,9 @@ void JobController::Started(Entry* entry) {
                              Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was 0s")});
   deps_.telemetry->QuotaReserved(Queue(*entry), waited);
   deps_.telemetry->Admitted(Queue(*entry), waited, Duration(0));
-  spdlog::info("job {} is started in ClusterQueue {}, claim {}", job.meta.key().ToString(), cluster_queue,
-               claim.record.claim.ToString());
+  spdlog::info("a job is started{}", JobFields(job, {{"clusterQueue", cluster_queue},
+                                                     {"localQueue", claim.record.local_queue},
+                                                     {"claim", claim.record.claim.ToString()}}));
   TouchWorkload(*entry, Urgency::kNow);
   Reconcile(entry);
 }
@@ -185,7 +188,7 @@ void JobController::DropClaim(Entry* entry, WallTime not_before, std::string mes
 }
 
 void JobController::FailToStart(Entry* entry, const std::string& message) {
-  spdlog::warn("job {} can never be started: {}", entry->job->meta.key().ToString(), message);
+  spdlog::warn("a job can never be started{}", JobFields(*entry->job, {{"error", message}}));
   entry->failed = true;
   entry->failure = message;
   TouchWorkload(*entry, Urgency::kNow);
@@ -222,7 +225,7 @@ void JobController::ReconcileRunning(Entry* entry) {
 
 void JobController::WriteRecordAgain(Entry* entry) {
   if (entry->job->deleting()) return;
-  spdlog::warn("job {} runs without its admission record, which is written again", entry->job->meta.key().ToString());
+  spdlog::warn("a job runs without its admission record, which is written again{}", JobFields(*entry->job));
   Send(entry, BuildRecordAgain(*entry->job, entry->claim->record),
        [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
 }
@@ -241,7 +244,7 @@ void JobController::Resume(Entry* entry) {
     return;
   }
   if (!PodsGone(job, false)) return;
-  spdlog::warn("job {} was suspended by somebody else while admitted, it is started again", job.meta.key().ToString());
+  spdlog::warn("a job was suspended by somebody else while admitted, it is started again{}", JobFields(job));
   Send(entry, BuildResume(job).body, [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
 }
 

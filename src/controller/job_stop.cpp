@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "job_controller.h"
+#include "log.h"
 #include "muster/controller/names.h"
 #include "text.h"
 
@@ -51,8 +52,8 @@ void JobController::SendStop(Entry* entry) {
   if (!claim.eviction.has_value()) claim.eviction = NewEviction(*entry, "NotAdmitted", "Not admitted by cluster queue");
   Send(entry, BuildStop(*entry->job, claim.record, *claim.eviction).body, [this](Entry* e, const k8s::Result& result) {
     if (!result.ok()) {
-      spdlog::warn("stop of job {} was not accepted: {} {}", e->job->meta.key().ToString(), result.code,
-                   result.message);
+      spdlog::warn("the stop of a job was not accepted{}",
+                   JobFields(*e->job, {{"code", std::to_string(result.code)}, {"error", result.message}}));
     }
     Continue(e, result);
   });
@@ -81,7 +82,10 @@ void JobController::Stopped(Entry* entry) {
     if (preempted) {
       QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
     }
-    spdlog::info("job {} is stopped: {}", job.meta.key().ToString(), eviction.message);
+    spdlog::info("a job is stopped{}", JobFields(job, {{"clusterQueue", claim.record.admission.cluster_queue},
+                                                       {"reason", eviction.reason},
+                                                       {"preemptionReason", eviction.preemption_reason},
+                                                       {"message", eviction.message}}));
   }
   TouchWorkload(*entry, Urgency::kLeisure);
   Reconcile(entry);
@@ -112,7 +116,8 @@ void JobController::Release(Entry* entry) {
     deps_.telemetry->EvictionDone(Queue(*entry), claim.eviction->reason, now - claim.evicted_at);
     JobEvent(job, "Normal", "Stopped", "Stop", claim.eviction->message);
   }
-  spdlog::info("job {} is out, its quota is free", job.meta.key().ToString());
+  spdlog::info("a job is out, its quota is free{}",
+               JobFields(job, {{"clusterQueue", claim.record.admission.cluster_queue}}));
   TouchWorkload(*entry, Urgency::kNow);
   Reconcile(entry);
 }
@@ -123,7 +128,7 @@ void JobController::SuspendUnadmitted(Entry* entry) {
   const bool known = workloads_.Known(entry->job->meta.uid) != nullptr;
   Send(entry, BuildSuspend(*entry->job), [this, known](Entry* e, const k8s::Result& result) {
     if (result.ok()) {
-      spdlog::warn("job {} ran without admission, it is suspended", e->job->meta.key().ToString());
+      spdlog::warn("a job ran without admission, it is suspended{}", JobFields(*e->job));
       JobEvent(*e->job, "Normal", "Stopped", "Stop",
                known ? "Not admitted by cluster queue" : "Missing Workload; unable to restore pod templates");
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "job_controller.h"
+#include "log.h"
 #include "muster/controller/names.h"
 #include "muster/controller/reason_text.h"
 #include "muster/k8s_client/resources.h"
@@ -164,7 +165,7 @@ void JobController::WorkloadUpdated(const std::string& job_uid, bool priority_on
 void JobController::WorkloadRefused(const std::string& job_uid, const std::string& message) {
   const Entry* entry = Find(job_uid);
   if (entry == nullptr) return;
-  spdlog::warn("workload of job {} was refused: {}", entry->job->meta.key().ToString(), message);
+  spdlog::warn("the workload of a job was refused{}", JobFields(*entry->job, {{"error", message}}));
   JobEvent(*entry->job, "Warning", "WorkloadRefused", "Create", message);
 }
 

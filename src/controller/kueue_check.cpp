@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
@@ -48,7 +49,8 @@ void KueueCheck::Seen(const k8s::Result& result) {
     if (!clear) problem = Cat("Kueue is at work: lease ", ns_, "/", kLeaseName, " is held by ", holder);
   } else if (result.code == kForbidden) {
     // Where it may not be read there is nothing to go by.
-    spdlog::warn("lease {}/{} may not be read, so Kueue is taken to be absent", ns_, kLeaseName);
+    spdlog::warn("Kueue's lease may not be read, so Kueue is taken to be absent{}",
+                 LogFields({{"namespace", ns_}, {"lease", kLeaseName}}));
     clear = true;
   } else if (!clear) {
     problem = Cat("lease ", ns_, "/", kLeaseName, " cannot be read: ", result.message);

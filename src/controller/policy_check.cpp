@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
 
@@ -51,7 +52,8 @@ void PolicyCheck::Seen(size_t index, const k8s::Result& result) {
     found_.push_back(Cat(expected.kind, " ", expected.name, " is missing"));
   } else if (!result.ok()) {
     // Not an answer about the policy; without one nothing is claimed.
-    spdlog::debug("{} {} could not be read: {}", expected.kind, expected.name, result.message);
+    spdlog::debug("a policy could not be read{}",
+                  LogFields({{"kind", expected.kind}, {"name", expected.name}, {"error", result.message}}));
   } else if (const auto hash = LivePolicyHash(result.body); !hash.ok() || *hash != expected.hash) {
     found_.push_back(Cat(expected.kind, " ", expected.name, " differs from the configuration"));
   }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/resources.h"
 
 namespace muster::controller {
@@ -253,7 +254,8 @@ void WorkloadWriter::Fetched(const std::string& job_uid, const k8s::Result& resu
 void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::string& json, bool created) {
   auto decoded = DecodeWorkload(json);
   if (!decoded.ok()) {
-    spdlog::error("workload answer cannot be read: {}", std::string(decoded.status().message()));
+    spdlog::error("a workload that was written cannot be read{}",
+                  LogFields({{"error", std::string(decoded.status().message())}}));
     return;
   }
   const k8s::OwnerReference* owner = decoded->meta.Controller();

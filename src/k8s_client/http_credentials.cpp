@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "http_files.h"
+#include "muster/core/log_fields.h"
 
 namespace muster::k8s {
 namespace {
@@ -41,7 +42,8 @@ absl::StatusOr<std::string> Credentials::Token() {
   if (!read_at_ || clock_->Mono() - *read_at_ >= kReadEvery || token_.empty()) {
     if (const auto status = Read(); !status.ok()) {
       if (token_.empty()) return status;
-      spdlog::warn("the token could not be read again, the one before stays in use: {}", std::string(status.message()));
+      spdlog::warn("the token could not be read again, the one before stays in use{}",
+                   LogFields({{"error", std::string(status.message())}}));
     }
   }
   return token_;
@@ -52,7 +54,8 @@ bool Credentials::Renew(const std::string& used) {
   // Calls that were under way with the old token come one by one; the first has read the new one.
   if (token_ == used) {
     if (const auto status = Read(); !status.ok()) {
-      spdlog::warn("the server refused the token, and a new one could not be read: {}", std::string(status.message()));
+      spdlog::warn("the server refused the token, and a new one could not be read{}",
+                   LogFields({{"error", std::string(status.message())}}));
     }
   }
   return !token_.empty() && token_ != used;

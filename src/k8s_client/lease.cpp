@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "muster/core/check.h"
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/json_writer.h"
 #include "muster/k8s_client/resources.h"
@@ -172,7 +173,7 @@ class LeaderElector::Impl {
                    if (!result.ok()) return Fail("read", result);
                    auto lease = DecodeLease(result.body);
                    if (!lease.ok()) {
-                     spdlog::warn("lease {}/{}: {}", options_.ns, options_.name, std::string(lease.status().message()));
+                     ReportUnreadable(lease.status());
                      return Finish(false);
                    }
                    if (!lease_ || lease_->record != lease->record) {
@@ -242,7 +243,7 @@ class LeaderElector::Impl {
   bool Written(const Result& result, MonoTime sent) {
     auto lease = DecodeLease(result.body);
     if (!lease.ok()) {
-      spdlog::warn("lease {}/{}: {}", options_.ns, options_.name, std::string(lease.status().message()));
+      ReportUnreadable(lease.status());
       return false;
     }
     Notice(*std::move(lease));
@@ -257,8 +258,15 @@ class LeaderElector::Impl {
   }
 
   void Report(const char* what, const Result& result) {
-    spdlog::warn("cannot {} lease {}/{}: {} {} {}", what, options_.ns, options_.name, result.code, result.reason,
-                 result.message);
+    spdlog::warn(
+        "a request for the lease failed{}{}",
+        LogFields({{"namespace", options_.ns}, {"lease", options_.name}, {"verb", what}}),
+        LogFields({{"code", std::to_string(result.code)}, {"reason", result.reason}, {"error", result.message}}));
+  }
+  void ReportUnreadable(const absl::Status& status) {
+    spdlog::warn(
+        "the lease is unreadable{}",
+        LogFields({{"namespace", options_.ns}, {"lease", options_.name}, {"error", std::string(status.message())}}));
   }
   void Fail(const char* what, const Result& result) {
     Report(what, result);
@@ -302,13 +310,14 @@ class LeaderElector::Impl {
   void Win() {
     phase_ = Phase::kLeading;
     term_ = static_cast<uint64_t>(lease_->record.transitions) + 1;
-    spdlog::info("leading: lease {}/{}, term {}", options_.ns, options_.name, term_);
+    spdlog::info("the lease is held{}",
+                 LogFields({{"namespace", options_.ns}, {"lease", options_.name}, {"term", std::to_string(term_)}}));
     Schedule(options_.retry_period);
     if (callbacks_.started_leading) callbacks_.started_leading(term_);
   }
 
   void Lose(const std::string& why) {
-    spdlog::error("no longer leading: {}", why);
+    spdlog::error("no longer leading{}", LogFields({{"reason", why}}));
     phase_ = Phase::kOver;
     CloseCycle();
     env_.executor->Cancel(timer_);

@@ -5,6 +5,7 @@
 
 #include "backoff.h"
 #include "muster/core/check.h"
+#include "muster/core/log_fields.h"
 #include "muster/k8s_client/informer.h"
 #include "muster/k8s_client/json_reader.h"
 #include "pending_events.h"
@@ -236,7 +237,8 @@ class Reflector::Impl {
                                      : Ending{.how = End::kCut, .problem = result.message, .retry_after = {}};
     if (ending.how == End::kGone && paged_) {
       // The list's continuation has expired: it was read too slowly for its pages. One without pages cannot.
-      spdlog::warn("list of {}: {}; listing again without pages", resource_.plural, ending.problem);
+      spdlog::warn("a list broke off, listing again without pages{}",
+                   LogFields({{"resource", resource_.plural}, {"error", ending.problem}}));
       paged_ = false;
       return List();
     }
@@ -257,8 +259,10 @@ class Reflector::Impl {
   Duration Pause(const char* what, Ending* ending, bool first_free) {
     Duration wait = backoff_.Next(env_.clock->Mono(), env_.random, first_free);
     wait = std::max(wait, ending->retry_after.value_or(Duration(0)));
-    spdlog::warn("{} of {}: {}; trying again in {} ms", what, resource_.plural, ending->problem,
-                 wait / std::chrono::milliseconds(1));
+    spdlog::warn("a {} broke off, trying again{}", what,
+                 LogFields({{"resource", resource_.plural},
+                            {"error", ending->problem},
+                            {"waitMilliseconds", std::to_string(wait / std::chrono::milliseconds(1))}}));
     problem_ = std::move(ending->problem);
     return wait;
   }

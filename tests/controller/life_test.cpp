@@ -1,6 +1,11 @@
 // The life of Jobs with the whole Controller, on the simulated API server.
-#include <catch2/catch.hpp>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "muster/core/log_fields.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -71,6 +76,41 @@ TEST_CASE("A Job that fits takes four writes from creation to its end, and every
   CHECK(muster.telemetry.workloads_created == 1);
   CHECK(Usage(world) == 0);
   muster.controller->engine()->Validate();
+}
+
+TEST_CASE("What becomes of a Job is logged with its names in fields") {
+  std::ostringstream text;
+  const auto before = spdlog::default_logger();
+  auto logger = std::make_shared<spdlog::logger>("life", std::make_shared<spdlog::sinks::ostream_sink_mt>(text));
+  logger->set_pattern("%v");
+  spdlog::set_default_logger(logger);
+  {
+    World world;
+    world.Start();
+    world.MakeQueues("4");
+    world.MakeJob("train", 2, 5);
+    CHECK(world.RunUntil([&] { return world.Finished("train"); }));
+    world.RunFor(std::chrono::seconds(5));
+  }
+  spdlog::set_default_logger(before);
+  std::map<std::string, std::map<std::string, std::string>> fields;  // by message
+  std::istringstream lines(text.str());
+  for (std::string line; std::getline(lines, line);) {
+    const SplitLogMessage split = SplitLogFields(line);
+    CHECK(split.message.find("train") == std::string::npos);
+    auto& of_message = fields[std::string(split.message)];
+    for (const auto& [key, value] : split.fields) of_message[std::string(key)] = std::string(value);
+  }
+  for (const char* message : {"a job is started", "a job has finished"}) {
+    INFO(message);
+    REQUIRE(fields.contains(message));
+    CHECK(fields[message]["namespace"] == "team");
+    CHECK(fields[message]["job"] == "train");
+    CHECK(fields[message]["workload"].starts_with("job-train-"));
+  }
+  CHECK(fields["a job is started"]["clusterQueue"] == "cq");
+  CHECK(fields["a job is started"]["localQueue"] == "lq");
+  CHECK(fields["a job has finished"]["outcome"] == "succeeded");
 }
 
 TEST_CASE("A Job that does not fit waits with a reason and starts when room comes; at rest nothing is written") {
