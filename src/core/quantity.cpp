@@ -1,6 +1,7 @@
 #include "muster/core/quantity.h"
 
 #include <array>
+#include <boost/multiprecision/cpp_int.hpp>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -102,7 +103,25 @@ absl::Status Malformed(std::string_view text) {
 
 }  // namespace
 
-Quantity Quantity::FromInteger(int64_t units) { return Quantity(Integer(units) * Pow10(kDecimals)); }
+struct Quantity::Value {
+  Integer number;  // with kDecimals decimals
+};
+
+Quantity Quantity::Of(Value value) {
+  if (value.number == 0) return {};
+  return Quantity(std::make_shared<const Value>(std::move(value)));
+}
+
+const Quantity::Value& Quantity::value() const {
+  static const Value kZero{0};
+  return value_ == nullptr ? kZero : *value_;
+}
+
+Quantity Quantity::FromInteger(int64_t units) { return Of({Integer(units) * Pow10(kDecimals)}); }
+
+bool Quantity::IsZero() const { return value_ == nullptr; }
+
+bool Quantity::IsNegative() const { return value().number < 0; }
 
 absl::StatusOr<Quantity> Quantity::Parse(std::string_view text) {
   std::string_view rest = text;
@@ -152,19 +171,32 @@ absl::StatusOr<Quantity> Quantity::Parse(std::string_view text) {
     nanos = ToNanos(mantissa, length, exponent10);
   }
   nanos *= Pow10(kDecimals - 9);
-  return Quantity(negative ? Integer(-nanos) : nanos);
+  if (negative) nanos = -nanos;
+  return Of({std::move(nanos)});
 }
 
 Amount Quantity::ToAmount(std::string_view resource) const {
-  const Integer units = DivideUp(value_, Pow10(resource == "cpu" ? kDecimals - 3 : kDecimals));
+  const Integer units = DivideUp(value().number, Pow10(resource == "cpu" ? kDecimals - 3 : kDecimals));
   if (units >= Integer(std::numeric_limits<int64_t>::max())) return Amount::Unlimited();
   if (units <= Integer(std::numeric_limits<int64_t>::min())) return Amount::Lowest();
   return {static_cast<int64_t>(units)};
 }
 
-Quantity operator*(const Quantity& a, const Quantity& b) {
-  return Quantity(DivideUp(a.value_ * b.value_, Pow10(kDecimals)));
+Quantity operator+(const Quantity& a, const Quantity& b) {
+  return Quantity::Of({a.value().number + b.value().number});
 }
+
+Quantity operator-(const Quantity& a, const Quantity& b) {
+  return Quantity::Of({a.value().number - b.value().number});
+}
+
+Quantity operator*(const Quantity& a, const Quantity& b) {
+  return Quantity::Of({DivideUp(a.value().number * b.value().number, Pow10(kDecimals))});
+}
+
+bool operator==(const Quantity& a, const Quantity& b) { return a.value().number == b.value().number; }
+
+bool operator<(const Quantity& a, const Quantity& b) { return a.value().number < b.value().number; }
 
 namespace {
 

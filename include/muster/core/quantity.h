@@ -6,9 +6,10 @@
 
 #include <absl/status/statusor.h>
 
-#include <boost/multiprecision/cpp_int.hpp>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "muster/core/amount.h"
 
@@ -29,21 +30,23 @@ class Quantity {
   // saturating at Amount::Unlimited(). The sign is kept.
   Amount ToAmount(std::string_view resource) const;
 
-  bool IsZero() const { return value_ == 0; }
-  bool IsNegative() const { return value_ < 0; }
+  bool IsZero() const;
+  bool IsNegative() const;
 
-  friend Quantity operator+(const Quantity& a, const Quantity& b) { return Quantity(a.value_ + b.value_); }
-  friend Quantity operator-(const Quantity& a, const Quantity& b) { return Quantity(a.value_ - b.value_); }
+  friend Quantity operator+(const Quantity& a, const Quantity& b);
+  friend Quantity operator-(const Quantity& a, const Quantity& b);
   // What is finer than the last decimal that is kept is rounded up.
   friend Quantity operator*(const Quantity& a, const Quantity& b);
-  friend bool operator==(const Quantity& a, const Quantity& b) { return a.value_ == b.value_; }
-  friend bool operator<(const Quantity& a, const Quantity& b) { return a.value_ < b.value_; }
+  friend bool operator==(const Quantity& a, const Quantity& b);
+  friend bool operator<(const Quantity& a, const Quantity& b);
 
  private:
-  using Integer = boost::multiprecision::cpp_int;
-  explicit Quantity(Integer value) : value_(std::move(value)) {}
+  struct Value;  // an integer of any length; its header is a long one, and stays out of this one
+  explicit Quantity(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
+  static Quantity Of(Value value);
+  const Value& value() const;
 
-  Integer value_ = 0;  // with 27 decimals
+  std::shared_ptr<const Value> value_;  // never changed once made; null: zero
 };
 
 // An amount as the canonical quantity text of that resource: 1500 of cpu -> "1500m", 2000 -> "2";
