@@ -155,7 +155,7 @@ bool IsIndexed(const Json& spec) { return Text(Get(spec, "completionMode")) == "
 
 // The template as it was, with what may change while suspended taken over from the new one.
 Json WithMutableFields(Json old, const Json& wanted) {
-  const auto take = [&wanted](Json* target, const Json& source, const char* key) {
+  const auto take = [](Json* target, const Json& source, const char* key) {
     (*target)[key] = Get(source, key);
     if ((*target)[key].is_null()) target->erase(key);
   };

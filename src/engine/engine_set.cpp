@@ -89,7 +89,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
     for (Tree* tree : trees) {
       const Assigner assigner(&catalog_, &tree->ledger, room_, &victims_);
       ClassicalOrder order;
-      TreePass pass(&catalog_, &forest_, &assigner, this, &order, pass_, now_);
+      TreePass pass(&forest_, &assigner, this, &order, pass_, now_);
       if (!pass.Run(tree) || tree->ready.empty()) forest_.active_trees().erase(tree);
     }
   }

@@ -58,15 +58,8 @@ class PassHost {
 
 class TreePass {
  public:
-  TreePass(Catalog* catalog, Forest* forest, const Assigner* assigner, PassHost* host, PassOrder* order,
-           uint64_t number, WallTime now)
-      : catalog_(catalog),
-        forest_(forest),
-        assigner_(assigner),
-        host_(host),
-        order_(order),
-        number_(number),
-        now_(now) {}
+  TreePass(Forest* forest, const Assigner* assigner, PassHost* host, PassOrder* order, uint64_t number, WallTime now)
+      : forest_(forest), assigner_(assigner), host_(host), order_(order), number_(number), now_(now) {}
 
   // RETURNS: whether anything changed that could make a further pass decide something.
   bool Run(Tree* tree);
@@ -85,7 +78,6 @@ class TreePass {
   bool KeepProgress(Entry* entry);
   void ParkWithEquivalents(Entry* entry);
 
-  Catalog* catalog_;
   Forest* forest_;
   const Assigner* assigner_;
   PassHost* host_;

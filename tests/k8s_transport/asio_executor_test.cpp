@@ -184,7 +184,8 @@ TEST_CASE("AsioExecutor destroys pending tasks without running them, and their d
   {
     AsioExecutor executor;
     const auto owner = [&](MonoTime when) {
-      return std::make_unique<CancelsWhenDestroyed>(&executor, executor.PostAt(when, [] { FAIL("ran"); }), &destroyed);
+      return std::unique_ptr<CancelsWhenDestroyed>(
+          new CancelsWhenDestroyed{&executor, executor.PostAt(when, [] { FAIL("ran"); }), &destroyed});
     };
     const MonoTime hour = Now() + std::chrono::hours(1);
     executor.Post([owned = owner(hour)] { FAIL("ran"); });
