@@ -106,8 +106,9 @@ void Forest::SetCohort(const Cohort& spec) {
   cohort->exists = true;
   cohort->spec = spec;
   ApplyQuotas(cohort);
-  SetDeclaredParent(cohort, spec.parent);
+  CohortState* left = SetDeclaredParent(cohort, spec.parent);
   QuotaChanged(cohort->tree);
+  if (left != nullptr) DropIfUnused(left);
 }
 
 void Forest::RemoveCohort(std::string_view name) {
@@ -118,15 +119,17 @@ void Forest::RemoveCohort(std::string_view name) {
   cohort->spec.name = cohort->name;
   ApplyQuotas(cohort);
   QuotaChanged(cohort->tree);
-  SetDeclaredParent(cohort, "");
+  CohortState* left = SetDeclaredParent(cohort, "");
   QuotaChanged(cohort->tree);
+  // A cohort may have been its own parent: each is dropped once, and looked at no more.
+  if (left != nullptr && left != cohort) DropIfUnused(left);
   DropIfUnused(cohort);
 }
 
-void Forest::SetDeclaredParent(CohortState* cohort, std::string_view name) {
+CohortState* Forest::SetDeclaredParent(CohortState* cohort, std::string_view name) {
   CohortState* old = cohort->declared_parent;
   CohortState* parent = name.empty() ? nullptr : GetCohort(name);
-  if (old == parent) return;
+  if (old == parent) return nullptr;
   // Only the parent of `cohort` changes, and whether those on the old and on the new cycle are cut.
   std::vector<CohortState*> affected = {cohort};
   const std::vector<CohortState*> before = CycleThrough(cohort);
@@ -152,7 +155,7 @@ void Forest::SetDeclaredParent(CohortState* cohort, std::string_view name) {
     member->tree->on_cycle = member->on_cycle;
     RecomputeActivity(member->tree);
   }
-  if (old != nullptr) DropIfUnused(old);
+  return old;
 }
 
 void Forest::Move(CohortState* cohort, CohortState* parent) {

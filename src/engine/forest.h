@@ -104,7 +104,9 @@ class Forest {
 
   CohortState* GetCohort(std::string_view name);
   void DropIfUnused(CohortState* cohort);
-  void SetDeclaredParent(CohortState* cohort, std::string_view parent);
+  // RETURNS: the parent it had until now, which nobody may refer to any more; null if it keeps its parent or
+  // had none. To be dropped by the caller, who still needs `cohort`: they may be the same.
+  CohortState* SetDeclaredParent(CohortState* cohort, std::string_view parent);
   void Move(CohortState* cohort, CohortState* parent);
   void MakeRoot(CohortState* cohort);
   void UprootSubtree(CohortState* cohort);
