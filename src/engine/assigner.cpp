@@ -131,6 +131,8 @@ Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueSta
     total += spare[i];
   }
   if (total == 0) return whole;
+  // Wide enough for the product of any two counts.
+  __extension__ using Wide = __int128;
   // The smallest reduction i of [0, total] that fits, as if more pods never fit where fewer do not.
   Assignment best;
   best.mode = Mode::kNoFit;
@@ -139,7 +141,7 @@ Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueSta
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     std::vector<int32_t> counts = full;
-    for (size_t k = 0; k < counts.size(); ++k) counts[k] -= static_cast<int32_t>(spare[k] * middle / total);
+    for (size_t k = 0; k < counts.size(); ++k) counts[k] -= static_cast<int32_t>(Wide{spare[k]} * middle / total);
     Assignment attempt = AssignCounts(workload, queue, counts, start);
     const bool fits = attempt.mode == Mode::kFit;
     if (fits) best = std::move(attempt);

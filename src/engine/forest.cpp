@@ -202,6 +202,10 @@ void Forest::ApplyQuotas(CohortState* cohort) {
   for (const ResourceGroup& group : cohort->spec.resource_groups) {
     for (const FlavorQuotas& flavor : group.flavors) {
       for (const ResourceQuota& quota : flavor.resources) {
+        if (std::find(group.covered_resources.begin(), group.covered_resources.end(), quota.resource) ==
+            group.covered_resources.end()) {
+          continue;
+        }
         const FlavorResource fr{catalog_->Flavor(flavor.flavor), catalog_->Resource(quota.resource)};
         const quota::CellId cell = ledger.Cell(cohort->node, fr);
         ledger.SetLimits(cell, {quota.nominal, quota.borrowing_limit, quota.lending_limit});
@@ -262,10 +266,11 @@ void Forest::SetQueue(const ClusterQueue& spec) {
   queue->waiting.SetStrategy(spec.queueing_strategy == QueueingStrategy::kStrictFIFO
                                  ? queue::Strategy::kStrictFIFO
                                  : queue::Strategy::kBestEffortFIFO);
-  if (MatchesEverything(spec.namespace_selector)) {
-    selective_queues_.erase(queue);
-  } else {
+  queue->selective = !MatchesEverything(spec.namespace_selector);
+  if (queue->selective) {
     selective_queues_.insert(queue);
+  } else {
+    selective_queues_.erase(queue);
   }
   if (moves) {
     EnterCohort(queue, spec.cohort);

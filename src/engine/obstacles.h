@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/engine/reason.h"
+#include "muster/queue/waiting_queue.h"
 
 namespace muster::engine {
 
@@ -33,6 +34,11 @@ inline std::shared_ptr<const Reason> MakeReason(ReasonCode code, std::vector<Obs
   reason->obstacles = std::move(obstacles);
   reason->blockers = std::move(blockers);
   return reason;
+}
+
+inline std::shared_ptr<const Reason> BehindStrictHead(const queue::Ticket& head) {
+  const std::string uid(head.uid);
+  return MakeReason(ReasonCode::kPendingEvaluation, {ObjectObstacle(ObstacleKind::kBehindStrictHead, uid)}, {uid});
 }
 
 }  // namespace muster::engine

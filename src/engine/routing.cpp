@@ -25,6 +25,7 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kClusterQueueInactive:
     case ObstacleKind::kStartRefused:
     case ObstacleKind::kBackingOff:
+    case ObstacleKind::kBehindStrictHead:
       return true;
     case ObstacleKind::kNamespaceMismatch:
     case ObstacleKind::kResourceNotCovered:
@@ -35,7 +36,6 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
     case ObstacleKind::kLostToAnother:
-    case ObstacleKind::kBehindStrictHead:
     case ObstacleKind::kEquivalentFailed:
     case ObstacleKind::kRequestsExceedLimits:
     case ObstacleKind::kLimitRange:
@@ -368,6 +368,12 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
                                    {bypass->second.failed_uid}));
     return;
   }
+  // A head that waits is not looked at because somebody comes behind it.
+  if (queue->blocked_head != nullptr && queue->blocked_head == queue->waiting.Head() &&
+      queue->blocked_head != &workload->ticket) {
+    SetReason(workload, BehindStrictHead(*queue->blocked_head));
+    return;
+  }
   if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
     SetReason(workload, std::make_shared<const Reason>());
   }
@@ -376,6 +382,8 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
 void EngineSet::Impl::UpdateReasonsOfQueues() {
   for (ClusterQueueState* queue : forest_.TakeActivityChanges()) {
     for (const LocalQueueState* local : queue->local_queues) MarkChanged(*local);
+    // What they were told is replaced now.
+    queue->waiting.ForgetTold();
     for (queue::Ticket* ticket : queue->waiting.InOrder()) GiveQueueReason(OfTicket(ticket), queue);
   }
 }

@@ -142,6 +142,8 @@ struct ClusterQueueState {
   absl::flat_hash_map<ResourceId, size_t> group_of;
   std::vector<FlavorId> flavors;  // that it refers to
 
+  // Its namespace selector does not match everything.
+  bool selective = false;
   bool active = false;
   std::vector<InactiveReason> inactive_reasons;
   std::vector<std::string> inactive_details;

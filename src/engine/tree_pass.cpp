@@ -64,7 +64,9 @@ void TreePass::Flush(Tree* tree) {
   const std::vector<ClusterQueueState*> queues(tree->parked.begin(), tree->parked.end());
   for (ClusterQueueState* queue : queues) {
     queue->bypass.clear();
-    queue->waiting.Wake([&](uint32_t lane) { return host_->LaneMatches(*queue, lane); });
+    std::function<bool(uint32_t)> eligible;
+    if (queue->selective) eligible = [&](uint32_t lane) { return host_->LaneMatches(*queue, lane); };
+    queue->waiting.Wake(eligible);
     forest_->Refresh(queue);
   }
 }
@@ -94,9 +96,10 @@ bool TreePass::CheckValid(ClusterQueueState* queue, WorkloadState* workload) {
   if (workload->spec.invalid.empty()) return true;
   host_->SetReason(workload, MakeReason(ReasonCode::kMisconfigured, workload->spec.invalid));
   if (queue->waiting.strategy() == queue::Strategy::kStrictFIFO) {
+    TellThoseBehind(queue);
     forest_->Block(queue);
   } else {
-    queue->waiting.Park(&workload->ticket);
+    queue->waiting.ParkMisfit(&workload->ticket);
     forest_->Refresh(queue);
     progress_ = true;
   }
@@ -157,6 +160,7 @@ void TreePass::OnNoFit(Entry* entry) {
   host_->SetReason(workload, MakeReason(entry->assignment.code, entry->assignment.obstacles));
   const bool whole = !workload->scan.HasUntried();  // every flavor was tried
   const bool goes_on = KeepProgress(entry);
+  if (!goes_on) TellThoseBehind(entry->queue);
   if (workload->scan.HasUntried()) {
     progress_ = progress_ || goes_on;
     return;
@@ -207,8 +211,21 @@ void TreePass::ParkWithEquivalents(Entry* entry) {
   progress_ = true;
 }
 
+void TreePass::TellThoseBehind(ClusterQueueState* queue) {
+  if (queue->waiting.strategy() != queue::Strategy::kStrictFIFO) return;
+  const queue::Ticket* head = queue->waiting.Head();
+  const std::vector<queue::Ticket*> behind = queue->waiting.TakeUntold(head);
+  if (behind.empty()) return;
+  const auto reason = BehindStrictHead(*head);
+  for (const queue::Ticket* ticket : behind) host_->SetReason(host_->OfTicket(ticket), reason);
+}
+
 void TreePass::OnLost(Entry* entry) {
-  if (KeepProgress(entry)) progress_ = true;
+  if (KeepProgress(entry)) {
+    progress_ = true;
+  } else {
+    TellThoseBehind(entry->queue);
+  }
   std::vector<std::string> blockers;
   for (const auto& [cell, amount] : entry->assignment.usage) {
     const FlavorResource fr = tree_->ledger.flavor_resource(cell);

@@ -77,6 +77,8 @@ class TreePass {
   // Remembers how far the scan came. RETURNS: whether the next attempt starts from somewhere new.
   bool KeepProgress(Entry* entry);
   void ParkWithEquivalents(Entry* entry);
+  // The head of a StrictFIFO queue waits: those behind it are told so.
+  void TellThoseBehind(ClusterQueueState* queue);
 
   Forest* forest_;
   const Assigner* assigner_;

@@ -68,10 +68,9 @@ LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std:
   const ClusterQueueState* target = queue->cluster_queue;
   view.cluster_queue_exists = target != nullptr && target->exists;
   if (!view.cluster_queue_exists) {
-    view.pending_inadmissible =
-        std::count_if(queue->workloads.begin(), queue->workloads.end(), [](const WorkloadState* workload) {
-          return workload->claim == nullptr && workload->spec.active;
-        });
+    view.pending_inadmissible = std::count_if(
+        queue->workloads.begin(), queue->workloads.end(),
+        [](const WorkloadState* workload) { return workload->claim == nullptr && workload->spec.active; });
     return view;
   }
   view.active = target->active && !view.stopped;
@@ -116,12 +115,12 @@ std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid
   view.cluster_queue = queue->name;
   view.place =
       workload->ticket.place() == queue::Place::kActive ? WorkloadView::Place::kActive : WorkloadView::Place::kParked;
-  // What has not been looked at has no reason of its own, but may have one in front of it.
+  // What has not been looked at has no reason of its own, but may have one in front of it: the head of now.
   const queue::Ticket* head = queue->waiting.Head();
+  const std::vector<Obstacle>& obstacles = view.reason.obstacles;
   if (queue->active && queue->waiting.strategy() == queue::Strategy::kStrictFIFO && head != nullptr &&
-      head != &workload->ticket && view.reason.obstacles.empty()) {
-    view.reason.obstacles.push_back(ObjectObstacle(ObstacleKind::kBehindStrictHead, std::string(head->uid)));
-    view.reason.blockers.emplace_back(head->uid);
+      head != &workload->ticket && (obstacles.empty() || obstacles.front().kind == ObstacleKind::kBehindStrictHead)) {
+    view.reason = *BehindStrictHead(*head);
   }
   return view;
 }

@@ -197,7 +197,8 @@ struct WorkloadView {
   Admission admission;  // while holding
 };
 
-// Queues whose view may have changed.
+// Queues whose view may have changed. A LocalQueue is not among them for workloads that were only parked or
+// woken: its pending ones are as many as before.
 struct ChangedQueues {
   std::vector<std::string> cluster_queues;                        // sorted
   std::vector<std::pair<std::string, std::string>> local_queues;  // (namespace, name), sorted

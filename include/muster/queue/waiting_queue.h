@@ -1,8 +1,8 @@
 // The workloads that wait in one ClusterQueue: which of them is the head, and which are parked.
 //
-// Equal workloads (same equivalence, same lane) are kept together in one class. What holds for one of them
-// holds for all, so a class is parked and woken as a whole: that costs the same for one member as for a
-// hundred thousand.
+// Equal workloads (same equivalence) are one class. What holds for one of them holds for all, so a class is
+// parked and woken as a whole, by one mark: that costs the same for one member as for a hundred thousand.
+// Within a class they are kept by lane, since the LocalQueue's namespace decides who may be woken.
 //
 // Order (kueue_semantics 4.1): higher priority, earlier queue time, smaller uid.
 // Threading: needs external synchronisation.
@@ -32,6 +32,8 @@ enum class Place : uint8_t {
 };
 
 class WaitingQueue;
+struct WaitingClass;
+struct WaitingLane;
 
 // One waiting workload as the queue sees it. Owned by its workload; the address must not change while it is
 // in a queue, nor may the fields above the line.
@@ -44,11 +46,13 @@ struct Ticket {
   uint32_t lane = 0;         // LocalQueue
 
   // ---- kept by the queue
-  Place place() const { return place_; }
+  Place place() const;
 
  private:
   friend class WaitingQueue;
-  Place place_ = Place::kOut;
+  enum class Home : uint8_t { kNone, kOpen, kAside, kMisfits, kBackingOff };
+  Home home_ = Home::kNone;
+  WaitingLane* in_ = nullptr;  // with kOpen and kAside
   int64_t untold_index_ = -1;
 };
 
@@ -68,16 +72,14 @@ struct Counts {
 
 class WaitingQueue {
  public:
-  WaitingQueue() = default;
+  WaitingQueue();
+  ~WaitingQueue();
   WaitingQueue(const WaitingQueue&) = delete;
   WaitingQueue& operator=(const WaitingQueue&) = delete;
 
   // With StrictFIFO nobody is ever passed over for being like another that failed. A change forgets which
-  // equivalences failed.
-  void SetStrategy(Strategy strategy) {
-    if (strategy != strategy_) bypassed_.clear();
-    strategy_ = strategy;
-  }
+  // equivalences failed, and who was told why it waits; the parked stay parked until Wake, but for misfits.
+  void SetStrategy(Strategy strategy);
   Strategy strategy() const { return strategy_; }
 
   // Takes `ticket` in: to back off, if its time has not come; parked, if its like is known not to fit
@@ -88,27 +90,34 @@ class WaitingQueue {
 
   // The first of the active ones; null if none.
   Ticket* Head() const;
-  // REQUIRES: it is active.
+  // Alone, until Wake. REQUIRES: it is active.
   void Park(Ticket* ticket);
+  // Until it is removed: nothing but a change of its own helps it. REQUIRES: it is active.
+  void ParkMisfit(Ticket* ticket);
   // Parks `ticket` and with it every active one of the same equivalence; those that come later are parked
-  // on arrival, until Wake. `note` says why (any small number). RETURNS: the members other than `ticket`
+  // on arrival, until Wake. `note` says why (any number but 0). RETURNS: the members other than `ticket`
   // who have not been returned with this note before.
   std::vector<Ticket*> ParkEquivalents(Ticket* ticket, uint8_t note);
-  bool IsBypassed(uint64_t equivalence) const { return bypassed_.contains(equivalence); }
 
-  // Makes every parked workload active whose lane is `eligible`, and forgets which equivalences failed.
-  // RETURNS: whether any became active.
+  // Makes every parked workload active whose lane is `eligible` (null: all), and forgets which equivalences
+  // failed. RETURNS: whether any became active.
   bool Wake(const std::function<bool(uint32_t lane)>& eligible);
   // Takes in those whose time has come. RETURNS: whether there were any.
   bool ReleaseDue(WallTime now);
   // When the next back-off ends; unset: never.
   WallTime NextDue() const;
 
-  bool HasParked() const { return !parked_classes_.empty() || !bypassed_.empty(); }
+  // RETURNS: the active ones other than `head` who were never returned from here or ParkEquivalents since
+  // they became active, or since ForgetTold; in queue order.
+  std::vector<Ticket*> TakeUntold(const Ticket* head);
+  void ForgetTold();
+
+  // Wake would change something.
+  bool HasParked() const { return !to_wake_.empty(); }
   Counts counts() const { return total_; }
   Counts CountsOfLane(uint32_t lane) const;
   bool empty() const { return total_ == Counts{}; }
-  // Lanes whose counts have changed since the last call.
+  // Lanes into which a ticket came, or out of which one went, since the last call.
   std::vector<uint32_t> TakeTouchedLanes();
   // Every ticket in queue order, whatever its place. Linear.
   std::vector<Ticket*> InOrder() const;
@@ -117,17 +126,8 @@ class WaitingQueue {
   void Validate() const;
 
  private:
-  using Members = absl::btree_set<Ticket*, Earlier>;
-  struct Class {
-    uint64_t equivalence = 0;
-    uint32_t lane = 0;
-    Members active;
-    Members parked;
-    std::vector<Ticket*> untold;  // not yet returned by ParkEquivalents
-    uint8_t note = 0;             // of the last ParkEquivalents; 0: none
-  };
   struct ByHead {
-    bool operator()(const Class* a, const Class* b) const { return Earlier()(*a->active.begin(), *b->active.begin()); }
+    bool operator()(const WaitingClass* a, const WaitingClass* b) const;
   };
   struct ByDue {
     bool operator()(const Ticket* a, const Ticket* b) const {
@@ -135,32 +135,39 @@ class WaitingQueue {
       return a->uid < b->uid;
     }
   };
-  struct ByKey {
-    bool operator()(const Class* a, const Class* b) const {
-      return a->equivalence != b->equivalence ? a->equivalence < b->equivalence : a->lane < b->lane;
-    }
+  // What of a lane is in no class, and in which classes the rest is.
+  struct LaneTotal {
+    absl::flat_hash_set<WaitingLane*> lanes;
+    int64_t outside = 0;
   };
 
-  Class* ClassOf(const Ticket& ticket);
+  WaitingLane* LaneFor(const Ticket& ticket);
   void Enter(Ticket* ticket);
-  // Runs `change`, which may alter the active members of `cls`, and keeps the order of heads true.
+  void TakeOut(Ticket* ticket);
+  // Runs `change`, which may alter the open members of `lane`, and keeps the order of heads true.
   template <typename F>
-  void ChangeActive(Class* cls, F change);
-  void SetPlace(Ticket* ticket, Place place);
-  void Count(uint32_t lane, int64_t active, int64_t inadmissible);
-  void MoveAllToParked(Class* cls);
-  void MarkUntold(Class* cls, Ticket* ticket);
-  void ForgetUntold(Class* cls, Ticket* ticket);
-  void DropIfEmpty(Class* cls);
+  void ChangeOpen(WaitingLane* lane, F change);
+  template <typename F>
+  void ChangeClass(WaitingClass* cls, F change);
+  void MoveToAside(WaitingLane* lane);
+  void MoveToOpen(WaitingLane* lane);
+  void SetParked(WaitingClass* cls, bool parked);
+  void CountOutside(uint32_t lane, int64_t change);
+  void CountMembers(const WaitingClass& cls, int64_t open, int64_t aside);
+  void MarkUntold(Ticket* ticket);
+  void ForgetUntold(Ticket* ticket);
+  void ClearUntold(WaitingClass* cls);
+  void DropIfEmpty(WaitingLane* lane);
+  void ValidateClass(const WaitingClass& cls, Counts* total) const;
 
   Strategy strategy_ = Strategy::kBestEffortFIFO;
-  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::unique_ptr<Class>> classes_;
-  absl::flat_hash_map<uint64_t, std::vector<Class*>> by_equivalence_;
-  absl::btree_set<Class*, ByHead> heads_;          // classes with active members
-  absl::btree_set<Class*, ByKey> parked_classes_;  // classes with parked members
+  absl::flat_hash_map<uint64_t, std::unique_ptr<WaitingClass>> classes_;
+  absl::btree_set<WaitingClass*, ByHead> heads_;  // classes that are not parked and have open members
+  absl::flat_hash_set<WaitingClass*> to_wake_;    // classes that are parked or have members aside
+  absl::flat_hash_set<WaitingClass*> with_untold_;
   absl::btree_set<Ticket*, ByDue> backing_off_;
-  absl::flat_hash_set<uint64_t> bypassed_;
-  absl::flat_hash_map<uint32_t, Counts> lanes_;
+  absl::btree_set<Ticket*, Earlier> misfits_;
+  absl::flat_hash_map<uint32_t, LaneTotal> lanes_;
   Counts total_;
   absl::btree_set<uint32_t> touched_;
 };
