@@ -242,7 +242,7 @@ Lines Driver::ExpectedAdmitted(JsonValue admitted) const {
     value["podSets"].ForEach([&](JsonValue item) {
       engine::PodSetAssignment pod_set;
       pod_set.name = item["name"].String();
-      pod_set.count = static_cast<int32_t>(item["count"].Int());
+      pod_set.count = item["count"].Count();
       for (const auto& [resource, flavor] : item["flavors"].Map()) pod_set.flavors.emplace_back(resource, flavor);
       admission.pod_sets.push_back(std::move(pod_set));
     });

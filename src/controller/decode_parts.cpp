@@ -1,5 +1,4 @@
 // Selectors, tolerations, quantities: what several kinds of object have in common.
-#include <limits>
 
 #include "muster/controller/decode.h"
 #include "muster/core/quantity.h"

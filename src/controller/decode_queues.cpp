@@ -52,9 +52,17 @@ JsonValue Either(JsonValue object, std::string_view name, std::string_view other
   return value.present() ? value : object[other];
 }
 
-std::optional<Amount> DecodeOptionalAmount(JsonValue quantity, std::string_view resource) {
+// Of a quota; nothing is ever computed with a negative one.
+Amount DecodeLimit(JsonValue quantity, std::string_view resource) {
+  const Amount amount = DecodeAmount(quantity, resource);
+  if (amount >= Amount{0}) return amount;
+  quantity.Fail("must not be negative, got " + quantity.Scalar());
+  return {};
+}
+
+std::optional<Amount> DecodeOptionalLimit(JsonValue quantity, std::string_view resource) {
   if (!quantity.present()) return std::nullopt;
-  return DecodeAmount(quantity, resource);
+  return DecodeLimit(quantity, resource);
 }
 
 std::vector<engine::ResourceGroup> DecodeResourceGroups(JsonValue groups) {
@@ -68,9 +76,9 @@ std::vector<engine::ResourceGroup> DecodeResourceGroups(JsonValue groups) {
       flavor_item["resources"].ForEach([&](JsonValue quota_item) {
         engine::ResourceQuota quota;
         quota.resource = quota_item["name"].String();
-        quota.nominal = DecodeAmount(quota_item["nominalQuota"], quota.resource);
-        quota.borrowing_limit = DecodeOptionalAmount(quota_item["borrowingLimit"], quota.resource);
-        quota.lending_limit = DecodeOptionalAmount(quota_item["lendingLimit"], quota.resource);
+        quota.nominal = DecodeLimit(quota_item["nominalQuota"], quota.resource);
+        quota.borrowing_limit = DecodeOptionalLimit(quota_item["borrowingLimit"], quota.resource);
+        quota.lending_limit = DecodeOptionalLimit(quota_item["lendingLimit"], quota.resource);
         flavor.resources.push_back(std::move(quota));
       });
       group.flavors.push_back(std::move(flavor));
@@ -112,9 +120,7 @@ void DecodePreemption(JsonValue preemption, engine::ClusterQueue* queue) {
       DecodeChoice(preemption["withinClusterQueue"], PreemptionPolicy::kNever, kPreemptionPolicies);
   const JsonValue borrow = preemption["borrowWithinCohort"];
   queue->borrow_within_cohort.policy = DecodeChoice(borrow["policy"], PreemptionPolicy::kNever, kPreemptionPolicies);
-  if (const std::optional<int64_t> threshold = borrow["maxPriorityThreshold"].OptionalInt(); threshold.has_value()) {
-    queue->borrow_within_cohort.max_priority_threshold = static_cast<int32_t>(*threshold);
-  }
+  queue->borrow_within_cohort.max_priority_threshold = borrow["maxPriorityThreshold"].OptionalInt32();
 }
 
 }  // namespace

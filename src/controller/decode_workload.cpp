@@ -1,6 +1,5 @@
 // Workload: pod sets, admission, reclaimable pods.
 #include <algorithm>
-#include <limits>
 
 #include "muster/controller/decode.h"
 
@@ -8,26 +7,13 @@ namespace muster::controller {
 
 using k8s::JsonValue;
 
-namespace {
-
-int32_t DecodeCount(JsonValue value, int64_t absent) {
-  const int64_t count = value.Int(absent);
-  if (count < 0 || count > std::numeric_limits<int32_t>::max()) {
-    value.Fail(std::to_string(count) + " is not a number of pods");
-    return 0;
-  }
-  return static_cast<int32_t>(count);
-}
-
-}  // namespace
-
 std::vector<PodSetTemplate> DecodePodSets(JsonValue pod_sets) {
   std::vector<PodSetTemplate> decoded;
   pod_sets.ForEach([&](JsonValue item) {
     PodSetTemplate pod_set;
     pod_set.name = item["name"].String("main");
-    pod_set.count = DecodeCount(item["count"], 1);
-    if (item["minCount"].present()) pod_set.min_count = DecodeCount(item["minCount"], 0);
+    pod_set.count = item["count"].Count(1);
+    pod_set.min_count = item["minCount"].OptionalCount();
     pod_set.pod = DecodePodTemplate(item["template"]);
     decoded.push_back(std::move(pod_set));
   });
@@ -40,7 +26,7 @@ engine::Admission DecodeAdmission(JsonValue admission) {
   admission["podSetAssignments"].ForEach([&](JsonValue item) {
     engine::PodSetAssignment assignment;
     assignment.name = item["name"].String("main");
-    assignment.count = DecodeCount(item["count"], 0);
+    assignment.count = item["count"].Count();
     for (const auto& [resource, flavor] : item["flavors"].Map()) assignment.flavors.emplace_back(resource, flavor);
     item["resourceUsage"].ForEachField([&](std::string_view resource, JsonValue usage) {
       assignment.usage.emplace_back(std::string(resource), DecodeAmount(usage, resource));
@@ -54,7 +40,7 @@ engine::Admission DecodeAdmission(JsonValue admission) {
 std::map<std::string, int32_t, std::less<>> DecodeReclaimablePods(JsonValue reclaimable) {
   std::map<std::string, int32_t, std::less<>> decoded;
   reclaimable.ForEach(
-      [&](JsonValue item) { decoded.insert_or_assign(item["name"].String(), DecodeCount(item["count"], 0)); });
+      [&](JsonValue item) { decoded.insert_or_assign(item["name"].String(), item["count"].Count()); });
   return decoded;
 }
 
@@ -67,7 +53,7 @@ engine::Workload DecodeWorkloadObject(JsonValue object, const RequestContext& co
   workload.name = meta.name;
   workload.local_queue = spec["queueName"].String();
   workload.generation = meta.generation;
-  workload.priority = static_cast<int32_t>(spec["priority"].Int(0));
+  workload.priority = spec["priority"].Int32();
   const JsonValue reference = spec["priorityClassRef"];
   workload.priority_class =
       reference.present() ? reference["name"].String() : spec["priorityClassName"].String();  // v1beta1

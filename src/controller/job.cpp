@@ -3,7 +3,6 @@
 #include <absl/strings/numbers.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "json_parts.h"
 #include "muster/controller/names.h"
@@ -17,21 +16,12 @@ namespace {
 
 using k8s::JsonValue;
 
-int32_t ReadInt32(JsonValue value, int32_t absent) {
-  const int64_t n = value.Int(absent);
-  if (n < 0 || n > std::numeric_limits<int32_t>::max()) {
-    value.Fail("not a count");
-    return absent;
-  }
-  return static_cast<int32_t>(n);
-}
-
 JobStatus ReadStatus(JsonValue status) {
   JobStatus out;
-  out.active = ReadInt32(status["active"], 0);
-  out.ready = ReadInt32(status["ready"], 0);
-  out.succeeded = ReadInt32(status["succeeded"], 0);
-  out.terminating = ReadInt32(status["terminating"], 0);
+  out.active = status["active"].Count();
+  out.ready = status["ready"].Count();
+  out.succeeded = status["succeeded"].Count();
+  out.terminating = status["terminating"].Count();
   out.uncounted_succeeded = static_cast<int32_t>(status["uncountedTerminatedPods"]["succeeded"].size());
   out.start_time = status["startTime"].Time();
   out.conditions = k8s::DecodeConditions(status["conditions"]);
@@ -126,8 +116,8 @@ absl::StatusOr<Job> DecodeJob(std::string_view json, TextTable* texts, bool keep
   job.meta = k8s::DecodeMeta(root);
   const JsonValue spec = root["spec"];
   job.suspend = spec["suspend"].Bool();
-  job.parallelism = ReadInt32(spec["parallelism"], 1);
-  if (spec["completions"].present()) job.completions = ReadInt32(spec["completions"], 1);
+  job.parallelism = spec["parallelism"].Count(1);
+  job.completions = spec["completions"].OptionalCount();
   job.indexed = spec["completionMode"].String() == "Indexed";
   job.managed_by = spec["managedBy"].String();
   job.status = ReadStatus(root["status"]);

@@ -51,7 +51,7 @@ void WriteEvictionCounts(const std::vector<EvictionCount>& counts, k8s::JsonWrit
 std::vector<EvictionCount> ReadEvictionCounts(k8s::JsonValue list) {
   std::vector<EvictionCount> out;
   list.ForEach([&out](k8s::JsonValue item) {
-    out.push_back({item["reason"].String(), item["underlyingCause"].String(), item["count"].Int()});
+    out.push_back({item["reason"].String(), item["underlyingCause"].String(), item["count"].Count()});
   });
   return out;
 }

@@ -29,7 +29,7 @@ absl::StatusOr<PriorityClass> DecodePriorityClass(std::string_view json) {
   k8s::JsonDocument document(json);
   PriorityClass out;
   out.meta = k8s::DecodeMeta(document.root());
-  out.value = static_cast<int32_t>(document.root()["value"].Int());
+  out.value = document.root()["value"].Int32();
   out.global_default = document.root()["globalDefault"].Bool();
   if (const absl::Status s = document.Finish(Cat("priority class ", out.meta.name)); !s.ok()) return s;
   return out;

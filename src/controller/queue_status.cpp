@@ -143,9 +143,9 @@ absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluste
   out.status.flavors_reservation = ReadUsage(status["flavorsReservation"]);
   out.status.flavors_usage = ReadUsage(status["flavorsUsage"]);
   out.status.present = status["pendingWorkloads"].present();
-  out.status.pending = status["pendingWorkloads"].Int();
-  out.status.reserving = status["reservingWorkloads"].Int();
-  out.status.admitted = status["admittedWorkloads"].Int();
+  out.status.pending = status["pendingWorkloads"].Count();
+  out.status.reserving = status["reservingWorkloads"].Count();
+  out.status.admitted = status["admittedWorkloads"].Count();
   if (const absl::Status s =
           document.Finish(Cat(cluster_queue ? "ClusterQueue " : "LocalQueue ", out.meta.key().ToString()));
       !s.ok()) {

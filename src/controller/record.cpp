@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 
 #include "json_parts.h"
 #include "muster/k8s_client/json_reader.h"
@@ -77,25 +76,12 @@ std::string RequiredString(JsonValue object, std::string_view key) {
   return text;
 }
 
-int32_t ReadCount(JsonValue value) {
-  const int64_t count = value.Int(-1);
-  if (count < 0 || count > std::numeric_limits<int32_t>::max()) {
-    value.Fail("not a count");
-    return 0;
-  }
-  return static_cast<int32_t>(count);
-}
-
-std::optional<int32_t> ReadOptionalCount(JsonValue value) {
-  if (!value.present()) return std::nullopt;
-  return ReadCount(value);
-}
-
 engine::PodSetAssignment ReadPodSet(JsonValue value) {
   CheckKeys(value, {"name", "count", "flavors", "usage"});
   engine::PodSetAssignment out;
   out.name = RequiredString(value, "name");
-  out.count = ReadCount(value["count"]);
+  if (!value["count"].present()) value.Fail("\"count\" is missing");
+  out.count = value["count"].Count();
   for (auto& [resource, flavor] : value["flavors"].Map()) out.flavors.emplace_back(resource, flavor);
   value["usage"].ForEachField([&out](std::string_view resource, JsonValue amount) {
     if (amount.Int() < 0) amount.Fail("negative");
@@ -125,7 +111,7 @@ Eviction ReadEviction(JsonValue value) {
   out.preemption_reason = value["preemptionReason"].String();
   out.preemptor_uid = value["preemptor"].String();
   out.at = value["at"].Time();
-  out.past_execution_seconds = value["pastExecutionSeconds"].Int();
+  out.past_execution_seconds = value["pastExecutionSeconds"].Count();
   out.requeue_at = value["requeueAt"].Time();
   out.totals = ReadEvictionCounts(value["totals"]);
   return out;
@@ -154,9 +140,9 @@ Record ReadRecord(JsonValue root) {
   root["podSets"].ForEach([&out](JsonValue pod_set) { out.admission.pod_sets.push_back(ReadPodSet(pod_set)); });
   if (out.admission.pod_sets.empty()) root.Fail("\"podSets\" is missing or empty");
   out.injected = ReadInjected(root["injected"]);
-  out.parallelism = ReadOptionalCount(root["parallelism"]);
-  out.completions = ReadOptionalCount(root["completions"]);
-  out.resumed = ReadOptionalCount(root["resumed"]).value_or(0);
+  out.parallelism = root["parallelism"].OptionalCount();
+  out.completions = root["completions"].OptionalCount();
+  out.resumed = root["resumed"].OptionalCount().value_or(0);
   if (root["eviction"].present()) out.eviction = ReadEviction(root["eviction"]);
   return out;
 }

@@ -25,8 +25,8 @@ constexpr std::string_view kApiVersion = "kueue.x-k8s.io/v1beta2";
 WorkloadPodSet ReadPodSet(JsonValue value) {
   WorkloadPodSet out;
   out.name = value["name"].String();
-  out.count = static_cast<int32_t>(value["count"].Int(1));
-  if (const auto min = value["minCount"].OptionalInt(); min.has_value()) out.min_count = static_cast<int32_t>(*min);
+  out.count = value["count"].Count(1);
+  out.min_count = value["minCount"].OptionalCount();
   const JsonValue spec = value["template"]["spec"];
   StateHash hash;
   hash.Add(static_cast<int64_t>(CanonicalHash(spec["containers"])));
@@ -39,11 +39,11 @@ WorkloadPodSet ReadPodSet(JsonValue value) {
 WorkloadSpec ReadSpec(JsonValue spec) {
   WorkloadSpec out;
   out.queue_name = spec["queueName"].String();
-  out.priority = static_cast<int32_t>(spec["priority"].Int());
+  out.priority = spec["priority"].Int32();
   if (const JsonValue ref = spec["priorityClassRef"]; ref.present()) {
     out.priority_class = {ref["group"].String(), ref["kind"].String(), ref["name"].String()};
   }
-  out.max_execution_seconds = spec["maximumExecutionTimeSeconds"].OptionalInt();
+  out.max_execution_seconds = spec["maximumExecutionTimeSeconds"].OptionalCount();
   spec["podSets"].ForEach([&out](JsonValue pod_set) { out.pod_sets.push_back(ReadPodSet(pod_set)); });
   return out;
 }
@@ -60,7 +60,7 @@ WorkloadAdmission ReadAdmission(JsonValue value) {
   value["podSetAssignments"].ForEach([&out](JsonValue item) {
     AdmittedPodSet pod_set;
     pod_set.name = item["name"].String();
-    pod_set.count = static_cast<int32_t>(item["count"].Int());
+    pod_set.count = item["count"].Count();
     pod_set.usage = ReadResources(item["resourceUsage"]);
     pod_set.flavors = ReadResources(item["flavors"]);
     out.pod_sets.push_back(std::move(pod_set));
@@ -76,7 +76,7 @@ WorkloadStatus ReadStatus(JsonValue status) {
     out.resource_requests.push_back({item["name"].String(), ReadResources(item["resources"])});
   });
   out.evictions = ReadEvictionCounts(status["schedulingStats"]["evictions"]);
-  out.past_execution_seconds = status["accumulatedPastExecutionTimeSeconds"].Int();
+  out.past_execution_seconds = status["accumulatedPastExecutionTimeSeconds"].Count();
   return out;
 }
 

@@ -320,6 +320,28 @@ std::optional<int64_t> JsonValue::OptionalInt() const {
 
 int64_t JsonValue::Int(int64_t absent) const { return OptionalInt().value_or(absent); }
 
+std::optional<int32_t> JsonValue::OptionalInt32() const {
+  if (!present()) return std::nullopt;
+  const Node& n = document_->impl_->node(index_);
+  int32_t value = 0;
+  if (n.type == Type::kNumber && absl::SimpleAtoi(absl::string_view(n.text.data(), n.text.size()), &value)) {
+    return value;
+  }
+  Fail(Wrong("an integer of 32 bits", n.raw));
+  return std::nullopt;
+}
+
+int32_t JsonValue::Int32(int32_t absent) const { return OptionalInt32().value_or(absent); }
+
+std::optional<int32_t> JsonValue::OptionalCount() const {
+  const std::optional<int32_t> value = OptionalInt32();
+  if (!value.has_value() || *value >= 0) return value;
+  Fail(Wrong("a number from 0 up", document_->impl_->node(index_).raw));
+  return std::nullopt;
+}
+
+int32_t JsonValue::Count(int32_t absent) const { return OptionalCount().value_or(absent); }
+
 std::optional<bool> JsonValue::OptionalBool() const {
   if (!present()) return std::nullopt;
   const Node& n = document_->impl_->node(index_);

@@ -70,6 +70,8 @@ TEST_CASE("A record that cannot be trusted is refused with what is wrong") {
   CHECK_THAT(broken("\"resumed\"", "\"resumption\""), Catch::Contains("resumption"));
   CHECK_THAT(broken("\"count\":4", "\"count\":-4"), Catch::Contains("count"));
   CHECK_THAT(broken("\"count\":4", "\"count\":\"4\""), Catch::Contains("count"));
+  CHECK_THAT(broken("\"count\":4", "\"count\":4294967300"), Catch::Contains("4294967300"));
+  CHECK_THAT(broken("\"count\":4,", ""), Catch::Contains("\"count\" is missing"));
   CHECK_THAT(broken("\"cpu\":4000", "\"cpu\":-1"), Catch::Contains("negative"));
   CHECK_THAT(broken("\"clusterQueue\":\"cq\",", ""), Catch::Contains("clusterQueue"));
 }

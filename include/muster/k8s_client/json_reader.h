@@ -39,6 +39,12 @@ class JsonValue {
   int64_t Int(int64_t absent = 0) const;
   bool Bool(bool absent = false) const;
   std::optional<int64_t> OptionalInt() const;
+  // Fields that Kubernetes has as int32: another value is an error of the document, and read as absent.
+  int32_t Int32(int32_t absent = 0) const;
+  std::optional<int32_t> OptionalInt32() const;
+  // An int32 that counts something, so it may not be negative.
+  int32_t Count(int32_t absent = 0) const;
+  std::optional<int32_t> OptionalCount() const;
   std::optional<bool> OptionalBool() const;
   // A quantity or other scalar as text: strings as they are, numbers as they were written.
   std::string Scalar(std::string_view absent = {}) const;
