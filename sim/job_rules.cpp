@@ -151,6 +151,33 @@ void CheckNotNegative(const Json& object, const std::string& at, std::initialize
   }
 }
 
+// It must match the template, and where the server made it up, it and the template's labels must be as made.
+void CheckSelector(const Json& job, FieldErrors* errors) {
+  const Json& spec = Get(job, "spec");
+  const Json& labels = At(spec, "template", "metadata", "labels");
+  const Json& wanted = At(spec, "selector", "matchLabels");
+  if (!spec.contains("selector")) errors->push_back(Required("spec.selector", ""));
+  bool matches = spec.contains("selector");
+  for (const auto& [key, value] : wanted.items()) matches = matches && Get(labels, key) == value;
+  if (!matches) {
+    errors->push_back(
+        InvalidValue("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"));
+  }
+  if (Flag(Get(spec, "manualSelector")) || !spec.contains("selector")) return;
+  const std::string uid = Text(At(job, "metadata", "uid"));
+  const std::string name = Text(At(job, "metadata", "name"));
+  const auto must_be = [&](const char* key, const std::string& value) {
+    if (Text(Get(labels, key)) == value) return;
+    errors->push_back(
+        InvalidValue(Concat("spec.template.metadata.labels[", key, "]"), labels, Concat("must be '", value, "'")));
+  };
+  for (const char* key : {"controller-uid", kControllerUid}) must_be(key, uid);
+  for (const char* key : {"job-name", "batch.kubernetes.io/job-name"}) must_be(key, name);
+  if (Text(Get(wanted, kControllerUid)) != uid) {
+    errors->push_back(InvalidValue("spec.selector", Get(spec, "selector"), "`selector` not auto-generated"));
+  }
+}
+
 bool IsIndexed(const Json& spec) { return Text(Get(spec, "completionMode")) == "Indexed"; }
 
 // The template as it was, with what may change while suspended taken over from the new one.
@@ -282,12 +309,7 @@ FieldErrors ValidateJob(const Json& job) {
     errors.push_back(Required("spec.completions", "when completion mode is Indexed"));
   }
   CheckTemplate(Get(spec, "template"), &errors);
-  const Json& labels = At(spec, "template", "metadata", "labels");
-  for (const auto& [key, value] : At(spec, "selector", "matchLabels").items()) {
-    if (Get(labels, key) == value) continue;
-    errors.push_back(
-        InvalidValue("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"));
-  }
+  CheckSelector(job, &errors);
   return errors;
 }
 
@@ -311,10 +333,10 @@ FieldErrors ValidateJobUpdate(const Json& job, const Json& old) {
   }
   const Json& pod_template = Get(spec, "template");
   Json allowed = Get(before, "template");
-  if (TemplateIsMutable(old)) allowed = WithMutableFields(std::move(allowed), pod_template);
+  const bool is_mutable = TemplateIsMutable(old);
+  if (is_mutable) allowed = WithMutableFields(std::move(allowed), pod_template);
   if (pod_template != allowed) {
-    errors.push_back(
-        InvalidValue(Flag(Get(before, "suspend")) ? "spec.template.spec" : "spec.template", pod_template, kImmutable));
+    errors.push_back(InvalidValue(is_mutable ? "spec.template.spec" : "spec.template", pod_template, kImmutable));
   }
   return errors;
 }
@@ -366,7 +388,7 @@ FieldErrors ValidateJobStatusUpdate(const Json& job, const Json& old) {
     if (!status.contains("startTime"))
       errors.push_back(Required("status.startTime", "startTime is required for finished job"));
   }
-  if (Number(Get(status, "ready")) > Number(Get(status, "active")) &&
+  if (status.contains("ready") && Number(Get(status, "ready")) > Number(Get(status, "active")) &&
       (Get(status, "ready") != Get(before, "ready") || Get(status, "active") != Get(before, "active"))) {
     fail("ready", Get(status, "ready"), "cannot set more ready pods than active");
   }

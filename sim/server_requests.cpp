@@ -138,15 +138,16 @@ std::variant<ApiRequest, SimServer::Reply> SimServer::Parse(const std::string& u
   if (!parts.has_value()) return request;  // /version and the like
   const auto reply = [](const Answer& answer) { return Reply{answer.code, Dump(answer.body), std::nullopt}; };
   const Kind* kind = store_->FindKind(parts->group, parts->plural);
-  const bool known_group = std::ranges::any_of(
-      store_->kinds(), [&](const auto& k) { return k->group == parts->group && k->Serves(parts->version); });
+  const bool known_group =
+      std::ranges::any_of(store_->kinds(), [&](const auto& k) { return k->group == parts->group; });
   if (!known_group) return Reply{404, "404 page not found\n", std::nullopt};
   const bool subresource_ok =
       parts->subresource.empty() || (parts->subresource == "status" && kind != nullptr && kind->status_subresource);
-  if (kind == nullptr || !kind->Serves(parts->version) || !subresource_ok ||
+  if (kind == nullptr || !kind->Serves(parts->version) || (!subresource_ok && !kind->custom) ||
       (!kind->namespaced && !parts->ns.empty())) {
     return reply(NoSuchResource());
   }
+  if (!subresource_ok) return reply(NotFound(*kind, parts->name));
   const std::string watch = request.Query("watch");
   request.verb = VerbOf(http.method, *parts, watch == "1" || watch == "true");
   const bool misplaced = kind->namespaced && parts->ns.empty() && request.verb != "list" && request.verb != "watch";
@@ -182,6 +183,9 @@ Answer SimServer::Dispatch(const ApiRequest& request, const k8s::HttpRequest& ht
   const Target& target = request.target;
   if (auto refused = CheckAccess(request)) return *refused;
   if (!request.Query("dryRun").empty()) return BadRequest("dryRun is not simulated");
+  if (const std::string limit = request.Query("limit"); limit.find_first_not_of("-0123456789") != std::string::npos) {
+    return BadRequest(Concat("strconv.ParseInt: parsing \"", limit, "\": invalid syntax"));
+  }
   if (request.verb == "get") return store_->Read(target, request.metadata_only);
   if (request.verb == "list") return store_->List(target, ListOptionsOf(request));
   if (request.verb == "watch") return BadRequest("a watch must be made as a stream");

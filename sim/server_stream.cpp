@@ -98,7 +98,10 @@ void SimServer::Stream::OnChange(const Change& change) {
   } else if (is) {
     SendObject("ADDED", *change.object);
   } else if (was) {
-    SendObject("DELETED", *change.object);
+    // As it was when it was last shown: a watch with a selector does not see what took the object away from it.
+    Json last = *change.previous;
+    last["metadata"]["resourceVersion"] = std::to_string(change.version);
+    SendObject("DELETED", last);
   }
 }
 
@@ -183,6 +186,7 @@ void SimServer::Stream::Send(Delivery delivery) {
   const MonoTime now = server_->executor_->Mono();
   last_delivery_ = std::max(last_delivery_, now + server_->Draw(server_->options_.watch));
   server_->source_->PostAt(last_delivery_, [self = shared_from_this(), delivery = std::move(delivery)]() mutable {
+    if (!self->listening_ || !self->client_->alive) return;  // and its executor may be gone with it
     self->ExpectLine();
     self->client_->executor->Post([self, delivery = std::move(delivery)] { self->Deliver(delivery); });
   });
@@ -190,7 +194,6 @@ void SimServer::Stream::Send(Delivery delivery) {
 
 void SimServer::Stream::ExpectLine() {
   server_->source_->Cancel(silence_timer_);
-  if (!listening_) return;
   silence_timer_ = server_->source_->PostAt(server_->executor_->Mono() + silence_max_, [self = shared_from_this()] {
     if (!self->listening_) return;
     self->serving_ = false;

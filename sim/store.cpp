@@ -34,6 +34,10 @@ Answer Ok(const Target& target, const Json& object, int code = 200) {
   return {code, SimStore::Render(*target.kind, target.version, object, /*metadata_only=*/false), std::nullopt};
 }
 
+void Append(FieldErrors more, FieldErrors* errors) {
+  errors->insert(errors->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
 void BumpGeneration(Json* meta, int64_t from) { (*meta)["generation"] = from + 1; }
 
 // Everything but metadata.
@@ -195,9 +199,13 @@ std::optional<Answer> SimStore::CheckNamespace(const Target& target) const {
   const JsonPtr ns = Peek(namespaces, "", target.ns);
   if (ns == nullptr) return NotFound(*namespaces, target.ns);
   if (!At(*ns, "metadata", "deletionTimestamp").is_null()) {
-    return Forbidden(
-        *target.kind, target.name,
-        Concat("unable to create new content in namespace ", target.ns, " because it is being terminated"));
+    Answer refused =
+        Forbidden(*target.kind, target.name,
+                  Concat("unable to create new content in namespace ", target.ns, " because it is being terminated"));
+    refused.body["details"]["causes"] = {{{"field", "metadata.namespace"},
+                                          {"reason", "NamespaceTerminating"},
+                                          {"message", Concat("namespace ", target.ns, " is being terminated")}}};
+    return refused;
   }
   return std::nullopt;
 }
@@ -229,6 +237,7 @@ Answer SimStore::CreateOnce(const std::string& user, const Target& target, Json 
   meta["creationTimestamp"] = FormatTime(clock_->Now());
   if (kind.generation != Kind::Generation::kNone) meta["generation"] = 1;
   if (kind.status_subresource && kind.custom) object.erase("status");
+  const bool unlabelled = IsJob(kind) && !meta.contains("labels");
   if (IsJob(kind)) PrepareJobForCreate(&object);
   if (IsNamespace(kind)) {
     meta["labels"]["kubernetes.io/metadata.name"] = place.name;
@@ -236,13 +245,14 @@ Answer SimStore::CreateOnce(const std::string& user, const Target& target, Json 
     object["status"]["phase"] = "Active";
   }
   FieldErrors errors = ValidateMeta(kind, object);
-  if (errors.empty() && IsJob(kind)) errors = ValidateJob(object);
+  if (IsJob(kind)) Append(ValidateJob(object), &errors);
   if (!errors.empty()) return Invalid(kind, place.name, errors);
   if (auto refused = admission_.RunValidating(request, object)) return *refused;
   if (meta.contains("resourceVersion")) {
     return Failure(500, "", "resourceVersion should not be set on objects to be created");
   }
   if (Lookup(place) != nullptr) return AlreadyExists(kind, place.name);
+  if (unlabelled) unlabelled_.insert(Text(At(object, "metadata", "uid")));
   return Ok(target, *Commit(user, place, std::move(object)), 201);
 }
 
@@ -330,10 +340,9 @@ std::optional<Answer> SimStore::PrepareForUpdate(const Target& target, const Jso
   if (grows) BumpGeneration(&meta, Number(Get(before, "generation")));
 
   FieldErrors errors = ValidateMeta(kind, *wanted);
-  const FieldErrors update_errors = ValidateMetaUpdate(*wanted, present);
-  errors.insert(errors.end(), update_errors.begin(), update_errors.end());
-  if (errors.empty() && IsJob(kind)) {
-    errors = status_only ? ValidateJobStatusUpdate(*wanted, present) : ValidateJobUpdate(*wanted, present);
+  Append(ValidateMetaUpdate(*wanted, present), &errors);
+  if (IsJob(kind)) {
+    Append(status_only ? ValidateJobStatusUpdate(*wanted, present) : ValidateJobUpdate(*wanted, present), &errors);
   }
   if (!errors.empty()) return Invalid(kind, target.name, errors);
   return std::nullopt;
@@ -355,7 +364,8 @@ Answer SimStore::Modify(const std::string& user, const Target& target, const Tra
     Remove(user, target, present);
     return Ok(target, wanted);
   }
-  if (wanted == *present) return Ok(target, *present);  // nothing is written
+  const bool stored_anew = unlabelled_.erase(Text(Get(meta, "uid"))) > 0;
+  if (wanted == *present && !stored_anew) return Ok(target, *present);  // nothing is written
   return Ok(target, *Commit(user, target, std::move(wanted)));
 }
 

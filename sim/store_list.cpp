@@ -44,6 +44,22 @@ std::optional<Token> Decode(std::string text) {
   return Token{Number(Get(*json, "rv")), Text(Get(*json, "start"))};
 }
 
+// RETURNS: nothing where the options make sense together.
+std::optional<Answer> CheckMatch(const ListOptions& options) {
+  Kind named;
+  named.group = "meta.k8s.io";
+  named.kind = "ListOptions";
+  const std::string& match = options.resource_version_match;
+  const auto forbidden = [&](std::string why) { return Invalid(named, "", {Forbidden("resourceVersionMatch", why)}); };
+  if (!match.empty() && options.resource_version.empty()) {
+    return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
+  }
+  if (match == "Exact" && options.resource_version == "0") {
+    return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+  }
+  return std::nullopt;
+}
+
 Answer TooLarge(int64_t wanted, int64_t present) {
   return Failure(504, "Timeout", Concat("Timeout: Too large resource version: ", wanted, ", current: ", present),
                  {{"causes", {{{"reason", "ResourceVersionTooLarge"}, {"message", "Too large resource version"}}}},
@@ -65,6 +81,7 @@ Json SimStore::Render(const Kind& kind, const std::string& version, const Json& 
 Answer SimStore::List(const Target& target, const ListOptions& options) const {
   const auto selector = Selector::Parse(*target.kind, options.label_selector, options.field_selector);
   if (!selector.ok()) return BadRequest(std::string(selector.status().message()));
+  if (auto refused = CheckMatch(options)) return *refused;
   Token token;
   token.version = version_;
   if (!options.continue_token.empty()) {

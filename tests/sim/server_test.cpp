@@ -256,6 +256,23 @@ std::vector<uint64_t> Run(uint64_t seed) {
   return {f.log.hash(), f.store.StateHash(), f.executor.trace_hash(), static_cast<uint64_t>(f.log.size())};
 }
 
+TEST_CASE_METHOD(ServerFixture, "a process that dies takes what is under way to it along", "[server]") {
+  WatchLog watch;
+  bool answered = false;
+  auto stream = Watch(&watch, "");
+  executor.RunFor(seconds(1));
+  Create("a");  // its line is under way, and so is the next answer
+  transport->Call(Request(Method::kGet, kWorkloads), [&](k8s::HttpResponse) { answered = true; });
+  const size_t lines = watch.lines.size();
+  stream.reset();
+  transport.reset();
+  process.reset();
+  executor.RunFor(minutes(1));
+  CHECK(watch.lines.size() == lines);
+  CHECK_FALSE(watch.closed);
+  CHECK_FALSE(answered);
+}
+
 TEST_CASE("a run is repeatable from its seed", "[server]") {
   std::set<std::vector<uint64_t>> runs;
   for (uint64_t seed = 1; seed <= 8; ++seed) {

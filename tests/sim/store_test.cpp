@@ -80,6 +80,8 @@ TEST_CASE_METHOD(StoreFixture, "resourceVersion grows over all kinds; what chang
   const Json w = Make(Workload("w"));
   const Json j = Make(Job("j"));
   CHECK(std::stoll(Rv(j)) == std::stoll(Rv(w)) + 1);
+  // Made without labels, it shows its template's; the first write stores them.
+  CHECK(Rv(JsonPatch(To("jobs", "j"), "[]").body) != Rv(j));
   const int64_t version = store.version();
   CHECK(Merge(To("workloads", "w"), R"({"spec":{"active":true}})").code == 200);
   CHECK(Merge(To("workloads", "w"), R"({"metadata":{"labels":null}})").code == 200);

@@ -3,7 +3,8 @@
 // and deletion; lists in pages, history for watches, compaction; Job's defaults and immutable fields.
 //
 // Differences from the real server, all deliberate: no managedFields and so no server-side apply; no schema
-// validation of custom resources; pods do not exist (the job controller keeps them to itself).
+// validation of custom resources; pods do not exist (the job controller keeps them to itself); quantities stay as
+// written.
 //
 // Source: kube-apiserver 1.36.3, each rule tried against it.
 // Threading: needs external synchronisation.
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -143,6 +145,9 @@ class SimStore {
   Admission admission_;
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::map<const Kind*, Table> tables_;
+  // Jobs made without labels, by uid: they show their template's, and are stored with them by the next write, even if
+  // it changes nothing.
+  std::set<std::string> unlabelled_;
   int64_t version_ = 100;
   int64_t compacted_ = 0;
   std::deque<Change> history_;
