@@ -1,0 +1,151 @@
+#include "real_world.h"
+
+#include <catch2/catch.hpp>
+#include <mutex>
+#include <thread>
+
+#include "fixture/cluster.h"
+#include "fixture/muster.h"
+
+namespace muster::scenarios {
+namespace {
+
+using cluster::Cluster;
+
+// No lease: a test that kills Muster need not wait until it runs out.
+constexpr std::string_view kConfig = R"(apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health: {healthProbeBindAddress: "127.0.0.1:0"}
+metrics: {bindAddress: "127.0.0.1:0"}
+leaderElection: {leaderElect: false}
+)";
+
+void Must(const absl::Status& status) {
+  INFO(status);
+  REQUIRE(status.ok());
+}
+
+Json Parse(const std::string& text) { return sim::ParseJson(text).value_or(Json(text)); }
+
+class RealWatch final : public WatchLines {
+ public:
+  RealWatch(cluster::ApiClient& api, const std::string& target) {
+    const std::string path = target + (target.find('?') == std::string::npos ? "?" : "&") + "watch=true";
+    watch_ = api.StartWatch(path + "&timeoutSeconds=7200", [this](const cluster::Json& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(Parse(line.Dump()));
+    });
+  }
+  std::vector<Json> Lines() const override {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Json> lines_;
+  std::unique_ptr<cluster::ApiClient::Watch> watch_;  // ends before what its thread writes to
+};
+
+class RealWorld final : public World {
+ public:
+  explicit RealWorld(const cluster::ClusterOptions& options) {
+    auto started = Cluster::Start(options);
+    Must(started.status());
+    cluster_ = *std::move(started);
+  }
+
+  Cluster& cluster() { return *cluster_; }
+
+  Response Call(std::string_view method, const std::string& target, const std::string& body,
+                std::string_view type) override {
+    const cluster::ApiResponse response = cluster_->Api().Call(method, target, body, type);
+    return {response.status, Parse(response.text)};
+  }
+
+  std::unique_ptr<WatchLines> Watch(const std::string& target) override {
+    return std::make_unique<RealWatch>(cluster_->Api(), target);
+  }
+
+  bool Await(const std::function<bool()>& holds, std::chrono::seconds patience) override {
+    return cluster::Eventually(holds, patience, std::chrono::milliseconds(40));
+  }
+
+  void Pass(std::chrono::milliseconds time) override { std::this_thread::sleep_for(time); }
+
+  void StartMuster() override {
+    auto muster = cluster::Muster::Start(*cluster_, {.config = std::string(kConfig)});
+    Must(muster.status());
+    muster_ = *std::move(muster);
+  }
+
+  void KillMuster() override {
+    muster_->process().Kill();
+    muster_.reset();
+  }
+
+  std::string Diagnostics() const override {
+    return muster_ == nullptr ? "Muster does not run" : "Muster's log ends:\n" + muster_->process().LogTail(20);
+  }
+
+ private:
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<cluster::Muster> muster_;
+};
+
+cluster::NodePool Machines(const std::string& flavor) {
+  return {.name = flavor,
+          .count = 2,
+          .labels = {{"muster.dev/flavor", flavor}},
+          .capacity = {{"cpu", "96"}, {"memory", "1Ti"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}}};
+}
+
+}  // namespace
+
+std::unique_ptr<World> NewRealServer() {
+  auto world =
+      std::make_unique<RealWorld>(cluster::ClusterOptions{.scheduler = false, .kwok = false, .controllers = false});
+  Must(world->cluster().Apply(MUSTER_SOURCE_DIR "/config/crd"));
+  Must(world->cluster().CreateNamespace("team"));
+  return world;
+}
+
+std::unique_ptr<World> NewRealWorld() {
+  auto world = std::make_unique<RealWorld>(
+      cluster::ClusterOptions{.nodes = {Machines("a"), Machines("b"), Machines("tainted")}});
+  for (int i = 0; i < 2; ++i) {
+    const std::string node = "/api/v1/nodes/tainted-" + std::to_string(i);
+    REQUIRE(world
+                ->Call("PATCH", node,
+                       R"({"spec":{"taints":[{"key":"dedicated","value":"batch","effect":"NoSchedule"}]}})",
+                       kMergePatch)
+                .ok());
+  }
+  Must(world->cluster().InstallMuster());
+  for (const Json& flavor : Flavors()) {
+    Response response;
+    // A kind that is new is unknown to the admission policies for a moment.
+    world->Await(
+        [&] {
+          response = world->Call("POST", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors", flavor.dump(), kJson);
+          return response.code != 503;
+        },
+        std::chrono::seconds(60));
+    INFO(response.body);
+    REQUIRE(response.ok());
+  }
+  // And a policy works some time after it was written.
+  Must(world->cluster().CreateNamespace("probe"));
+  const std::string probe = R"({"metadata":{"name":"probe","labels":{"kueue.x-k8s.io/queue-name":"lq"}},
+      "spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"train:1"}]}}}})";
+  REQUIRE(world->Await(
+      [&] {
+        return Flag(At(world->Call("POST", "/apis/batch/v1/namespaces/probe/jobs?dryRun=All", probe, kJson).body,
+                       "spec", "suspend"));
+      },
+      std::chrono::seconds(60)));
+  world->StartMuster();
+  return world;
+}
+
+}  // namespace muster::scenarios

@@ -1,0 +1,393 @@
+#include "stage.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "muster/sim/json_patch.h"
+
+namespace muster::scenarios {
+namespace {
+
+constexpr std::string_view kKueue = "/apis/kueue.x-k8s.io/v1beta2/";
+constexpr const char* kRecord = "muster.dev/admission";
+constexpr std::chrono::seconds kPatience{60};
+
+std::string Dashed(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+Json Object(const std::string& kind, const std::string& name) {
+  return {{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", kind}, {"metadata", {{"name", name}}}};
+}
+
+Json ResourceGroups(const std::vector<Quota>& quotas) {
+  Json flavors = Json::array();
+  Json covered = Json::array();
+  for (const Quota& quota : quotas) {
+    Json resource = {{"name", quota.resource}, {"nominalQuota", std::to_string(quota.nominal)}};
+    if (quota.borrowing_limit >= 0) resource["borrowingLimit"] = std::to_string(quota.borrowing_limit);
+    if (quota.lending_limit >= 0) resource["lendingLimit"] = std::to_string(quota.lending_limit);
+    auto flavor = std::ranges::find_if(flavors, [&](const Json& f) { return f["name"] == quota.flavor; });
+    if (flavor == flavors.end()) {
+      flavors.push_back({{"name", quota.flavor}, {"resources", Json::array()}});
+      flavor = std::prev(flavors.end());
+    }
+    (*flavor)["resources"].push_back(std::move(resource));
+    if (std::ranges::find(covered, Json(quota.resource)) == covered.end()) covered.push_back(quota.resource);
+  }
+  return Json::array({{{"coveredResources", covered}, {"flavors", flavors}}});
+}
+
+// The conditions as "True/Reason: message", by type.
+Json ConditionsOf(const Json& object) {
+  Json out = Json::object();
+  for (const Json& condition : At(object, "status", "conditions")) {
+    out[Text(sim::Get(condition, "type"))] = Text(sim::Get(condition, "status")) + "/" +
+                                             Text(sim::Get(condition, "reason")) + ": " +
+                                             Text(sim::Get(condition, "message"));
+  }
+  return out;
+}
+
+Json JobFacts(const Json& job) {
+  const Json& pods = At(job, "spec", "template");
+  const auto without_uid = [](Json labels) {
+    for (const char* key : {"controller-uid", "batch.kubernetes.io/controller-uid"}) {
+      if (labels.contains(key)) labels.erase(key);
+    }
+    return labels;
+  };
+  Json annotations = At(pods, "metadata", "annotations");
+  // Its name holds a hash of the Job's uid.
+  if (annotations.contains("kueue.x-k8s.io/workload")) annotations["kueue.x-k8s.io/workload"] = "a name";
+  Json conditions = Json::object();
+  for (const Json& condition : At(job, "status", "conditions")) {
+    // Those that are not true are there or not, as the job controller happened to look.
+    if (Text(sim::Get(condition, "status")) != "True") continue;
+    conditions[Text(sim::Get(condition, "type"))] = sim::Get(condition, "reason");
+  }
+  const Json record = sim::ParseJson(Text(At(job, "metadata", "annotations", kRecord))).value_or(Json());
+  return {{"suspend", Flag(At(job, "spec", "suspend"))},
+          {"parallelism", At(job, "spec", "parallelism")},
+          {"completions", At(job, "spec", "completions")},
+          {"labels", without_uid(At(job, "metadata", "labels"))},
+          {"templateLabels", without_uid(At(pods, "metadata", "labels"))},
+          {"templateAnnotations", annotations},
+          {"nodeSelector", At(pods, "spec", "nodeSelector")},
+          {"tolerations", At(pods, "spec", "tolerations")},
+          {"record", sim::Get(record, "state")},
+          {"recordQueues", Text(sim::Get(record, "clusterQueue")) + " " + Text(sim::Get(record, "localQueue"))},
+          {"conditions", conditions},
+          {"active", Number(At(job, "status", "active"))},
+          {"ready", Number(At(job, "status", "ready"))},
+          {"succeeded", Number(At(job, "status", "succeeded"))},
+          {"failed", Number(At(job, "status", "failed"))}};
+}
+
+Json WorkloadFacts(const Json& workload) {
+  return {{"conditions", ConditionsOf(workload)},
+          {"admission", At(workload, "status", "admission")},
+          {"evictions", At(workload, "status", "schedulingStats", "evictions")},
+          {"queueName", At(workload, "spec", "queueName")},
+          {"priority", Number(At(workload, "spec", "priority"))},
+          {"active", Flag(At(workload, "spec", "active"), true)},
+          {"record", At(workload, "metadata", "labels", "muster.dev/record")}};
+}
+
+Json QueueFacts(const Json& queue) {
+  const Json& status = sim::Get(queue, "status");
+  Json out = {{"conditions", ConditionsOf(queue)}};
+  for (const char* key : {"pendingWorkloads", "reservingWorkloads", "admittedWorkloads"}) {
+    out[key] = sim::Get(status, key);
+  }
+  for (const char* key : {"flavorsReservation", "flavorsUsage"}) out[key] = sim::Get(status, key);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Json> Flavors() {
+  const auto flavor = [](const std::string& name) {
+    Json object = Object("ResourceFlavor", name);
+    object["spec"]["nodeLabels"] = {{"muster.dev/flavor", name}};
+    return object;
+  };
+  Json tainted = flavor("tainted");
+  const Json taint = {{"key", "dedicated"}, {"value", "batch"}, {"effect", "NoSchedule"}};
+  Json toleration = taint;
+  toleration["operator"] = "Equal";
+  tainted["spec"]["nodeTaints"] = Json::array({taint});
+  tainted["spec"]["tolerations"] = Json::array({toleration});
+  return {flavor("a"), flavor("b"), tainted};
+}
+
+Stage::Stage(World* world, std::string name, const std::vector<Checkpoint>* expected)
+    : world_(world), name_(Dashed(std::move(name))), expected_(expected) {
+  Post("/api/v1/namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name_}}}});
+  const std::string version = Text(At(Get(JobsPath()), "metadata", "resourceVersion"));
+  jobs_ = world_->Watch(JobsPath() + "?resourceVersion=" + version);
+}
+
+std::string Stage::ClusterQueue(const std::string& queue) const {
+  return std::string(kKueue) + "clusterqueues/" + name_ + "-" + queue;
+}
+std::string Stage::LocalQueue(const std::string& queue) const {
+  return std::string(kKueue) + "namespaces/" + name_ + "/localqueues/" + queue;
+}
+std::string Stage::JobsPath() const { return "/apis/batch/v1/namespaces/" + name_ + "/jobs"; }
+std::string Stage::JobPath(const std::string& job) const { return JobsPath() + "/" + job; }
+
+// ---- requests -----------------------------------------------------------------------------------
+
+Json Stage::Post(const std::string& path, const Json& object) {
+  // A kind, or a namespace, that is new can be unknown to the admission policies for a moment.
+  Response response;
+  world_->Await([&] { return (response = world_->Call("POST", path, object.dump())).code != 503; }, kPatience);
+  INFO(path << " " << object << "\n" << response.code << " " << response.body);
+  REQUIRE(response.ok());
+  return response.body;
+}
+
+Json Stage::Patch(const std::string& path, const Json& merge) {
+  const Response response = world_->Call("PATCH", path, merge.dump(), kMergePatch);
+  INFO(path << " " << merge << "\n" << response.code << " " << response.body);
+  REQUIRE(response.ok());
+  return response.body;
+}
+
+void Stage::Delete(const std::string& path, const std::string& propagation) {
+  const Response response = world_->Call("DELETE", path + "?propagationPolicy=" + propagation);
+  INFO(path << "\n" << response.code << " " << response.body);
+  REQUIRE(response.ok());
+}
+
+Json Stage::Get(const std::string& path) {
+  Response response = world_->Call("GET", path);
+  if (response.code == 404) return {};
+  if (!response.ok()) FAIL("GET " << path << ": " << response.code << " " << response.body);
+  return std::move(response.body);
+}
+
+std::vector<Json> Stage::List(const std::string& path) {
+  const Json list = Get(path);
+  return list["items"].get<std::vector<Json>>();
+}
+
+void Stage::MakeClusterQueue(const QueueSpec& spec) {
+  Json queue = Object("ClusterQueue", name_ + "-" + spec.name);
+  queue["spec"] = {{"namespaceSelector", spec.namespace_selector},
+                   {"queueingStrategy", spec.strategy},
+                   {"stopPolicy", "None"},
+                   {"resourceGroups", ResourceGroups(spec.quotas)}};
+  if (!spec.cohort.empty()) queue["spec"]["cohortName"] = CohortName(spec.cohort);
+  judge_.Queue(Post(std::string(kKueue) + "clusterqueues", queue));
+  AwaitKnown(ClusterQueue(spec.name));
+}
+
+void Stage::MakeLocalQueue(const std::string& name, const std::string& cluster_queue) {
+  Json queue = Object("LocalQueue", name);
+  queue["spec"] = {{"clusterQueue", name_ + "-" + cluster_queue}, {"stopPolicy", "None"}};
+  Post(std::string(kKueue) + "namespaces/" + name_ + "/localqueues", queue);
+  AwaitKnown(LocalQueue(name));
+}
+
+void Stage::MakeQueue(const QueueSpec& spec) {
+  MakeClusterQueue(spec);
+  if (!spec.local_queue.empty()) MakeLocalQueue(spec.local_queue, spec.name);
+}
+
+void Stage::EditClusterQueue(const std::string& queue, const Json& spec) {
+  judge_.Queue(Patch(ClusterQueue(queue), {{"spec", spec}}));
+  AwaitKnown(ClusterQueue(queue));
+}
+
+void Stage::EditLocalQueue(const std::string& queue, const Json& spec) {
+  Patch(LocalQueue(queue), {{"spec", spec}});
+  AwaitKnown(LocalQueue(queue));
+}
+
+void Stage::DeleteClusterQueue(const std::string& queue) {
+  Delete(ClusterQueue(queue));
+  const Json left = Get(std::string(kKueue) + "clusterqueues");
+  judge_.QueueDeleted(name_ + "-" + queue, Text(At(left, "metadata", "resourceVersion")));
+}
+
+void Stage::SetQuota(const std::string& queue, const std::vector<Quota>& quotas) {
+  EditClusterQueue(queue, {{"resourceGroups", ResourceGroups(quotas)}});
+}
+
+Json Stage::JobObject(const JobSpec& spec) {
+  const Json container = {
+      {"name", "main"}, {"image", "train:1"}, {"resources", {{"requests", {{"cpu", std::to_string(spec.cpu)}}}}}};
+  const Json pods = {
+      {"metadata",
+       {{"labels", {{"app", spec.name}}},
+        {"annotations",
+         {{"muster.dev/start-seconds", "0.1"},
+          {"muster.dev/run-seconds", spec.seconds},
+          {"muster.dev/exit-code", spec.exit_code}}}}},
+      {"spec",
+       {{"restartPolicy", "Never"}, {"terminationGracePeriodSeconds", 0}, {"containers", Json::array({container})}}}};
+  Json job = {
+      {"apiVersion", "batch/v1"},
+      {"kind", "Job"},
+      {"metadata", {{"name", spec.name}, {"labels", spec.labels}, {"annotations", spec.annotations}}},
+      {"spec", {{"parallelism", spec.pods}, {"completions", spec.pods}, {"backoffLimit", 0}, {"template", pods}}}};
+  if (!spec.queue.empty()) job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = spec.queue;
+  sim::ApplyMergePatch(spec.spec, &job["spec"]);
+  return job;
+}
+
+Json Stage::Submit(const JobSpec& spec) { return Post(JobsPath(), JobObject(spec)); }
+
+// ---- looks --------------------------------------------------------------------------------------
+
+Json Stage::Workload(const std::string& job) {
+  const std::string uid = Text(At(Job(job), "metadata", "uid"));
+  for (Json& workload : List(std::string(kKueue) + "namespaces/" + name_ + "/workloads")) {
+    for (const Json& owner : At(workload, "metadata", "ownerReferences")) {
+      if (!uid.empty() && Text(sim::Get(owner, "uid")) == uid) return std::move(workload);
+    }
+  }
+  return {};
+}
+
+std::string Stage::Condition(const std::string& job, const std::string& type) {
+  const Json workload = Workload(job);
+  const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), type);
+  if (condition.is_null()) return "";
+  return Text(sim::Get(condition, "status")) + "/" + Text(sim::Get(condition, "reason"));
+}
+
+std::string Stage::Message(const std::string& job, const std::string& type) {
+  const Json workload = Workload(job);
+  return Text(sim::Get(sim::FindCondition(At(workload, "status", "conditions"), type), "message"));
+}
+
+std::string Stage::FlavorOf(const std::string& job) {
+  return Text(At(Job(job), "spec", "template", "spec", "nodeSelector", "muster.dev/flavor"));
+}
+
+// A watch lags a little: all that the API server has now must have come.
+void Stage::AwaitSeen() {
+  const auto key = [](const Json& job) {
+    return Text(At(job, "metadata", "uid")) + " " + Text(At(job, "metadata", "resourceVersion"));
+  };
+  std::vector<std::string> wanted;
+  for (const Json& job : List(JobsPath())) wanted.push_back(key(job));
+  Await("the watch has caught up", [&] {
+    std::vector<std::string> seen;
+    for (const Json& line : jobs_->Lines()) seen.push_back(key(sim::Get(line, "object")));
+    return std::ranges::all_of(wanted, [&](const std::string& w) { return std::ranges::find(seen, w) != seen.end(); });
+  });
+}
+
+int Stage::Starts(const std::string& job) {
+  AwaitSeen();
+  return StartsOf(jobs_->Lines())[job];
+}
+
+// ---- waits --------------------------------------------------------------------------------------
+
+void Stage::Await(const std::string& what, const std::function<bool()>& holds) {
+  if (world_->Await(holds, kPatience)) return;
+  FAIL("never: " << what << "\n" << Facts().dump(1) << "\n" << world_->Diagnostics());
+}
+
+void Stage::AwaitRunning(const std::string& job) {
+  Await(job + " runs", [&] {
+    const Json now = Job(job);
+    return !now.is_null() && !Flag(At(now, "spec", "suspend")) &&
+           Number(At(now, "status", "ready")) == Number(At(now, "spec", "parallelism")) &&
+           Condition(job, "Admitted") == "True/Admitted";
+  });
+}
+
+void Stage::AwaitWaiting(const std::string& job, const std::string& reason) {
+  Await(job + " waits: " + reason, [&] {
+    if (!reason.empty()) return Condition(job, "QuotaReserved") == "False/" + reason;
+    return !Workload(job).is_null() && Condition(job, "QuotaReserved").empty();
+  });
+}
+
+void Stage::AwaitFinished(const std::string& job, const std::string& reason) {
+  Await(job + " is finished", [&] { return Condition(job, "Finished") == "True/" + reason; });
+}
+
+void Stage::AwaitStopped(const std::string& job) {
+  Await(job + " is stopped", [&] {
+    const Json now = Job(job);
+    return Flag(At(now, "spec", "suspend")) && Number(At(now, "status", "active")) == 0 &&
+           !At(now, "metadata", "annotations").contains(kRecord) &&
+           Text(At(now, "spec", "template", "spec", "nodeSelector", "muster.dev/flavor")).empty();
+  });
+}
+
+// Its Active condition is about the object as it is.
+void Stage::AwaitKnown(const std::string& queue) {
+  Await("Muster knows " + queue, [&] {
+    const Json now = Get(queue);
+    const Json& active = sim::FindCondition(At(now, "status", "conditions"), "Active");
+    return Number(sim::Get(active, "observedGeneration")) == Number(At(now, "metadata", "generation"), -1);
+  });
+}
+
+void Stage::AwaitGone(const std::string& path) {
+  Await(path + " is gone", [&] { return Get(path).is_null(); });
+}
+
+// ---- judging ------------------------------------------------------------------------------------
+
+Json Stage::Facts() {
+  Json facts = {{"jobs", Json::object()}, {"workloads", Json::object()}, {"queues", Json::object()}};
+  for (const Json& job : List(JobsPath())) facts["jobs"][Text(At(job, "metadata", "name"))] = JobFacts(job);
+  for (const Json& workload : List(std::string(kKueue) + "namespaces/" + name_ + "/workloads")) {
+    const Json& owners = At(workload, "metadata", "ownerReferences");
+    const std::string owner = owners.empty() ? std::string("nobody") : Text(sim::Get(owners[0], "name"));
+    facts["workloads"][owner].push_back(WorkloadFacts(workload));
+  }
+  for (const Json& queue : List(std::string(kKueue) + "clusterqueues")) {
+    const std::string name = Text(At(queue, "metadata", "name"));
+    if (name.starts_with(name_ + "-")) facts["queues"]["ClusterQueue " + name] = QueueFacts(queue);
+  }
+  for (const Json& queue : List(std::string(kKueue) + "namespaces/" + name_ + "/localqueues")) {
+    facts["queues"]["LocalQueue " + Text(At(queue, "metadata", "name"))] = QueueFacts(queue);
+  }
+  return facts;
+}
+
+void Stage::Check(const std::string& title) {
+  if (expected_ == nullptr) {
+    world_->Pass(std::chrono::seconds(10));
+    checkpoints_.push_back({title, Facts()});
+    return;
+  }
+  REQUIRE(checkpoints_.size() < expected_->size());
+  const Json& expected = (*expected_)[checkpoints_.size()].facts;
+  Json facts;
+  const bool agrees = world_->Await([&] { return (facts = Facts()) == expected; }, kPatience);
+  checkpoints_.push_back({title, facts});
+  INFO("at \"" << title << "\", what to change in the first world's facts to get this one's:\n"
+               << Json::diff(expected, facts).dump(1) << "\n"
+               << (agrees ? "" : world_->Diagnostics()));
+  CHECK(agrees);
+}
+
+void Stage::CheckInvariants() {
+  AwaitSeen();
+  std::string text;
+  for (const std::string& finding : judge_.Findings(jobs_->Lines())) text += finding + "\n";
+  INFO(text);
+  CHECK(text.empty());
+}
+
+void Stage::Close() {
+  world_->Call("DELETE", JobsPath() + "?propagationPolicy=Background");
+  for (const Json& queue : List(std::string(kKueue) + "clusterqueues")) {
+    const std::string name = Text(At(queue, "metadata", "name"));
+    if (name.starts_with(name_ + "-")) world_->Call("DELETE", std::string(kKueue) + "clusterqueues/" + name);
+  }
+}
+
+}  // namespace muster::scenarios

@@ -1,0 +1,147 @@
+// One scenario's corner of a world: a namespace, and queues whose names begin with the scenario's, so that many can
+// share one control plane.
+//
+// Threading: one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "judge.h"
+#include "world.h"
+
+namespace muster::scenarios {
+
+struct Quota {
+  std::string flavor = "a";
+  int nominal = 0;
+  int borrowing_limit = -1;  // negative: none
+  int lending_limit = -1;
+  std::string resource = "cpu";
+};
+
+struct QueueSpec {
+  std::string name = "cq";
+  std::vector<Quota> quotas;
+  std::string cohort = "";
+  std::string strategy = "BestEffortFIFO";
+  Json namespace_selector = Json::object();
+  std::string local_queue = "lq";  // of the scenario's namespace; empty: none
+};
+
+struct JobSpec {
+  std::string name;
+  int pods = 1;
+  int cpu = 1;                  // of each pod
+  std::string seconds = "600";  // from ready to the end
+  std::string queue = "lq";     // empty: no label
+  Json labels = Json::object();
+  Json annotations = Json::object();
+  Json spec = Json::object();  // merged into the Job's
+  std::string exit_code = "0";
+};
+
+// What the world shows of the scenario at one moment.
+struct Checkpoint {
+  std::string title;
+  Json facts;
+};
+
+class Stage {
+ public:
+  // `expected`: what another world showed at each checkpoint; null: this is the first.
+  Stage(World* world, std::string name, const std::vector<Checkpoint>* expected);
+
+  World& world() { return *world_; }
+  const std::string& ns() const { return name_; }
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+
+  // ---- names ----
+  std::string CohortName(const std::string& cohort) const { return name_ + "-" + cohort; }
+  std::string ClusterQueue(const std::string& queue) const;  // path
+  std::string LocalQueue(const std::string& queue) const;    // path
+  std::string JobPath(const std::string& job) const;
+  std::string JobsPath() const;
+
+  // ---- requests; each fails the test where it is refused ----
+  Json Post(const std::string& path, const Json& object);
+  Json Patch(const std::string& path, const Json& merge);
+  void Delete(const std::string& path, const std::string& propagation = "Background");
+  // Null where there is none.
+  Json Get(const std::string& path);
+  std::vector<Json> List(const std::string& path);
+
+  // Queues are made and edited one after the other: each returns once Muster shows that it knows.
+  void MakeQueue(const QueueSpec& spec);
+  void MakeClusterQueue(const QueueSpec& spec);
+  void MakeLocalQueue(const std::string& name, const std::string& cluster_queue);
+  // Each merges into the spec.
+  void EditClusterQueue(const std::string& queue, const Json& spec);
+  void EditLocalQueue(const std::string& queue, const Json& spec);
+  void DeleteClusterQueue(const std::string& queue);
+  void SetQuota(const std::string& queue, const std::vector<Quota>& quotas);
+  Json Submit(const JobSpec& spec);
+  static Json JobObject(const JobSpec& spec);
+
+  // Jobs are ordered by the second in which they were made; within it, by chance.
+  void NextSecond() { world_->Pass(std::chrono::milliseconds(1100)); }
+
+  // ---- looks ----
+  Json Job(const std::string& name) { return Get(JobPath(name)); }
+  // The Workload of the Job of that name that is there now; null without one.
+  Json Workload(const std::string& job);
+  // "True/Admitted", of the Job's Workload; empty without it.
+  std::string Condition(const std::string& job, const std::string& type);
+  std::string Message(const std::string& job, const std::string& type);
+  bool Suspended(const std::string& job) { return Flag(At(Job(job), "spec", "suspend")); }
+  // The value of muster.dev/flavor in the template's node selector; empty without.
+  std::string FlavorOf(const std::string& job);
+  // How often the Job of that name went from suspended to running.
+  int Starts(const std::string& job);
+
+  // ---- waits; each fails the test where it does not come ----
+  void Await(const std::string& what, const std::function<bool()>& holds);
+  // Started, with all its pods, and its Workload says so.
+  void AwaitRunning(const std::string& job);
+  // Its Workload has no reservation, and this is why. Empty: nobody has looked at it yet, and nothing is said, as in
+  // Kueue.
+  void AwaitWaiting(const std::string& job, const std::string& reason = "WaitingForQuota");
+  void AwaitFinished(const std::string& job, const std::string& reason = "Succeeded");
+  // Suspended, no pod left, and no trace of the admission on the Job.
+  void AwaitStopped(const std::string& job);
+  void AwaitGone(const std::string& path);
+
+  // What is shown must be, and stay in all worlds, the same.
+  void Check(const std::string& title);
+  // The invariants over all that happened to the scenario's Jobs so far.
+  void CheckInvariants();
+  // Removes what still runs.
+  void Close();
+
+ private:
+  Json Facts();
+  void AwaitKnown(const std::string& queue);
+  void AwaitSeen();
+
+  World* world_;
+  std::string name_;
+  const std::vector<Checkpoint>* expected_;
+  std::vector<Checkpoint> checkpoints_;
+  std::unique_ptr<WatchLines> jobs_;
+  Judge judge_;
+};
+
+using Scenario = void (*)(Stage&);
+
+// Plays it on every world that this program has, and compares them. Defined by each test program.
+void Play(const std::string& name, Scenario scenario);
+
+}  // namespace muster::scenarios
+
+// SCENARIO_ON_WORLDS(name, "what is promised") { ... stage ... }   The name is a DNS label, as an identifier.
+#define SCENARIO_ON_WORLDS(name, promise)                         \
+  static void name(::muster::scenarios::Stage& stage);            \
+  TEST_CASE(promise) { ::muster::scenarios::Play(#name, &name); } \
+  static void name(::muster::scenarios::Stage& stage)
