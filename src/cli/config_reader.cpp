@@ -255,6 +255,26 @@ std::vector<std::pair<std::string, std::string>> ConfigReader::Strings(const std
   return out;
 }
 
+std::vector<std::string> ConfigReader::Elements(const std::string& path) const {
+  std::vector<std::string> out;
+  const YamlNode* list = Find(path);
+  for (size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
+    std::string element = absl::StrCat(path, "[", i, "]");
+    if (IsSet(element)) out.push_back(std::move(element));
+  }
+  return out;
+}
+
+std::string ConfigReader::Required(const std::string& path, std::string (*check)(std::string_view)) {
+  const auto text = String(path);
+  if (text) {
+    FailIf(path, check(*text));
+  } else if (!lines_.contains(path)) {
+    Fail(path, "must be set");
+  }
+  return text.value_or("");
+}
+
 std::vector<std::pair<std::string, bool>> ConfigReader::Bools(const std::string& path) const {
   std::vector<std::pair<std::string, bool>> out;
   const YamlNode* map = Find(path);

@@ -30,6 +30,10 @@ class ConfigReader {
   std::optional<Duration> Time(const std::string& path) const;
   // Elements that are text, with their paths; empty where the list is not set.
   std::vector<std::pair<std::string, std::string>> Strings(const std::string& path) const;
+  // The paths of a list's elements that have the right type.
+  std::vector<std::string> Elements(const std::string& path) const;
+  // A field of an element, which has to be there: fails otherwise, and where `check` finds something wrong.
+  std::string Required(const std::string& path, std::string (*check)(std::string_view));
   // Entries of a map of truth values, with their paths.
   std::vector<std::pair<std::string, bool>> Bools(const std::string& path) const;
   // Checked as the API server checks a metav1.LabelSelector.

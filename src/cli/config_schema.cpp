@@ -159,6 +159,12 @@ constexpr Field kFields[] = {
     {"muster", kObject},
     {"muster.allowedStarters", kList},
     {"muster.allowedStarters[]", kString},
+    {"muster.kueueNamespace", kString},
+    {"muster.parents", kList},
+    {"muster.parents[]", kObject},
+    {"muster.parents[].user", kString},
+    {"muster.parents[].group", kString},
+    {"muster.parents[].kind", kString},
     {"muster.plainHTTPMetrics", kBool},
     {"muster.waitForTerminatingPods", kBool},
 };

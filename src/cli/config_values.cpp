@@ -67,6 +67,20 @@ std::string CheckDnsSubdomain(std::string_view text) {
   return "must be a DNS name: lower-case letters, digits, '-' and '.', at most 253";
 }
 
+std::string CheckUserName(std::string_view text) {
+  const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (!text.empty() && text.size() <= 253 && std::none_of(text.begin(), text.end(), control)) return {};
+  return "must be the name of a user, such as system:serviceaccount:NAMESPACE:NAME";
+}
+
+std::string CheckKind(std::string_view text) {
+  if (!text.empty() && text.size() <= 63 && text.front() >= 'A' && text.front() <= 'Z' &&
+      std::all_of(text.begin(), text.end(), IsAlphanumeric)) {
+    return {};
+  }
+  return "must be the kind of an object, such as JobSet";
+}
+
 std::string CheckEndpointName(std::string_view text) {
   const auto good = [](char c) { return IsAlphanumeric(c) || c == '-' || c == '_'; };
   if (!text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), good)) return {};

@@ -17,6 +17,10 @@ std::string CheckLabelValue(std::string_view text);
 std::string CheckDnsLabel(std::string_view text);
 // DNS labels joined by '.', at most 253.
 std::string CheckDnsSubdomain(std::string_view text);
+// As the API server knows users: "system:serviceaccount:NAMESPACE:NAME".
+std::string CheckUserName(std::string_view text);
+// The kind of an object: "JobSet".
+std::string CheckKind(std::string_view text);
 // One path segment of a URL.
 std::string CheckEndpointName(std::string_view text);
 

@@ -298,14 +298,25 @@ void Builder::ReadFeatureGates() {
 void Builder::ReadMuster() {
   std::set<std::string> seen;
   for (const auto& [path, user] : reader_.Strings("muster.allowedStarters")) {
-    if (user.empty() || user.size() > 253 ||
-        std::any_of(user.begin(), user.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
-      reader_.Fail(path, "must be the name of a user, such as system:serviceaccount:NAMESPACE:NAME");
+    if (std::string problem = CheckUserName(user); !problem.empty()) {
+      reader_.Fail(path, std::move(problem));
     } else if (!seen.insert(user).second) {
       reader_.Fail(path, "listed twice");
     } else {
       config_.controller.allowed_starters.push_back(user);
     }
+  }
+  std::set<std::vector<std::string>> parents;
+  for (const std::string& path : reader_.Elements("muster.parents")) {
+    controller::ParentController parent{reader_.Required(path + ".user", CheckUserName),
+                                        reader_.Required(path + ".group", CheckDnsSubdomain),
+                                        reader_.Required(path + ".kind", CheckKind)};
+    if (!parents.insert({parent.user, parent.group, parent.kind}).second) reader_.Fail(path, "listed twice");
+    config_.controller.parents.push_back(std::move(parent));
+  }
+  if (const auto ns = reader_.String("muster.kueueNamespace"); ns && !ns->empty()) {
+    reader_.FailIf("muster.kueueNamespace", CheckDnsLabel(*ns));
+    config_.controller.kueue_namespace = *ns;
   }
   config_.controller.wait_for_terminating_pods =
       reader_.Bool("muster.waitForTerminatingPods").value_or(config_.controller.wait_for_terminating_pods);
@@ -349,17 +360,6 @@ Configuration DefaultConfiguration(std::string_view ns) {
       "multiKueue is on by default in Kueue and off here: jobs are not dispatched to other clusters",
   };
   return config;
-}
-
-controller::PolicyOptions PolicyOptionsOf(const Configuration& config) {
-  controller::PolicyOptions options;
-  options.ns = config.controller.ns;
-  options.service_account = config.controller.service_account;
-  options.managed_jobs_namespace_selector = config.controller.managed_jobs_namespace_selector;
-  options.manage_jobs_without_queue_name = config.controller.manage_jobs_without_queue_name;
-  options.allowed_starters = config.controller.allowed_starters;
-  options.parents = config.controller.parents;
-  return options;
 }
 
 std::variant<Configuration, std::vector<ConfigError>> ParseConfiguration(std::string_view text, std::string_view ns) {

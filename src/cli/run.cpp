@@ -183,7 +183,7 @@ int PrintPolicies(const std::string& path, const std::string& ns, const std::str
   const auto wanted = kinds == "mutating"     ? controller::PolicyKinds::kMutating
                       : kinds == "validating" ? controller::PolicyKinds::kValidating
                                               : controller::PolicyKinds::kAll;
-  std::fputs(controller::GeneratePolicies(PolicyOptionsOf(*config), wanted).c_str(), stdout);
+  std::fputs(controller::GeneratePolicies(controller::PolicyOptionsOf(config->controller), wanted).c_str(), stdout);
   return kExitOk;
 }
 

@@ -27,17 +27,6 @@ constexpr Duration kDrainMax = std::chrono::seconds(5);
 // Servers from this minor version on clear the start time of a suspended Job themselves.
 constexpr int kClearsStartTime = 36;
 
-PolicyOptions PoliciesOf(const Options& options) {
-  PolicyOptions out;
-  out.ns = options.ns;
-  out.service_account = options.service_account;
-  out.managed_jobs_namespace_selector = options.managed_jobs_namespace_selector;
-  out.manage_jobs_without_queue_name = options.manage_jobs_without_queue_name;
-  out.allowed_starters = options.allowed_starters;
-  out.parents = options.parents;
-  return out;
-}
-
 }  // namespace
 
 class Controller::Impl {
@@ -132,7 +121,7 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
       lost_leadership_(std::move(lost_leadership)),
       events_(env, client, {.instance = options_.lease.identity.empty() ? "muster" : options_.lease.identity},
               [telemetry] { telemetry->EventDropped(); }),
-      policies_(env, client, ExpectedPolicies(PoliciesOf(options_))),
+      policies_(env, client, ExpectedPolicies(PolicyOptionsOf(options_))),
       kueue_(env, client, options_.kueue_namespace, options_.lease.identity),
       jobs_(JobDeps()),
       cluster_queue_status_(

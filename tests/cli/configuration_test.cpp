@@ -99,6 +99,10 @@ integrations:
 featureGates: {TopologyAwareScheduling: false, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
+  kueueNamespace: kueue
+  parents:
+  - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: JobSet}
+  - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: Other}
   plainHTTPMetrics: true
   waitForTerminatingPods: true
 )");
@@ -128,6 +132,12 @@ muster:
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
   CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);
+  CHECK(c.controller.kueue_namespace == "kueue");
+  REQUIRE(c.controller.parents.size() == 2);
+  CHECK(c.controller.parents[0].user == "system:serviceaccount:jobset-system:jobset");
+  CHECK(c.controller.parents[0].group == "jobset.x-k8s.io");
+  CHECK(c.controller.parents[0].kind == "JobSet");
+  CHECK(c.controller.parents[1].kind == "Other");
 }
 
 TEST_CASE("the defaults follow the namespace of the file") {
@@ -324,6 +334,16 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
        "f:3: muster.allowedStarters[0]: \"\": must be the name of a user, such as "
        "system:serviceaccount:NAMESPACE:NAME\n"
        "f:3: muster.allowedStarters[2]: a: listed twice\n"},
+      {"muster: {kueueNamespace: A_B}\n",
+       "f:3: muster.kueueNamespace: A_B: must be a DNS label: at most 63 lower-case letters, digits and '-'\n"},
+      {"muster:\n  parents:\n  - {user: u, group: g.io, kind: K}\n  - {user: '', group: g_, kind: jobset}\n"
+       "  - {user: u, group: g.io}\n  - none\n  - {user: u, group: g.io, kind: K}\n",
+       "f:6: muster.parents[1].user: \"\": must be the name of a user, such as system:serviceaccount:NAMESPACE:NAME\n"
+       "f:6: muster.parents[1].group: g_: must be a DNS name: lower-case letters, digits, '-' and '.', at most 253\n"
+       "f:6: muster.parents[1].kind: jobset: must be the kind of an object, such as JobSet\n"
+       "f:7: muster.parents[2].kind: must be set\n"
+       "f:8: muster.parents[3]: none: must be a map\n"
+       "f:9: muster.parents[4]: a map of 3: listed twice\n"},
   };
   for (const Case& c : kCases) {
     CAPTURE(c.text);

@@ -63,7 +63,7 @@ TEST_CASE("the configuration that is shipped is a good one") {
 TEST_CASE("the policies that are shipped are those of the configuration that is shipped") {
   const auto result = ParseConfiguration(ReadSource("config/manager/config.yaml"), "muster-system");
   REQUIRE(std::holds_alternative<Configuration>(result));
-  const controller::PolicyOptions options = PolicyOptionsOf(std::get<Configuration>(result));
+  const controller::PolicyOptions options = controller::PolicyOptionsOf(std::get<Configuration>(result).controller);
   CHECK(controller::GeneratePolicies(options, controller::PolicyKinds::kMutating) ==
         ReadSource("config/policies/mutating.yaml"));
   CHECK(controller::GeneratePolicies(options, controller::PolicyKinds::kValidating) ==

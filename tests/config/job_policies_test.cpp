@@ -383,6 +383,46 @@ std::unique_ptr<Cluster> BareCluster() {
   return *std::move(cluster);
 }
 
+// Muster's patch that starts a Job under `claim`.
+std::string Start(const std::string& claim, bool suspend = false) {
+  return Cat(R"({"metadata": {"annotations": {")", kRecord, R"(": "{\"v\":1,\"claim\":\")", claim,
+             R"(\",\"uid\":\"u\"}"}}, "spec": {"suspend": )", suspend ? "true" : "false", "}}");
+}
+
+TEST_CASE("a start that a former leader decided on is refused, however late it comes") {
+  World& world = Shared();
+  const std::string job = Cat(Jobs("team"), "/fenced");
+  REQUIRE(Create(*world.user, Jobs("team"), QueuedJob("fenced")).status == 201);
+  const std::string leases = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases";
+  const std::string lease = Cat(leases, "/c1f6bfd2.kueue.x-k8s.io");
+  const auto try_start = [&](const std::string& claim) {
+    return world.muster->MergePatch(Cat(job, "?dryRun=All"), Start(claim));
+  };
+  // Without a Lease nobody is held up.
+  CHECK(try_start("7-1").ok());
+  REQUIRE(
+      Create(*world.muster, leases,
+             "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: c1f6bfd2.kueue.x-k8s.io, "
+             "namespace: muster-system}, spec: {holderIdentity: me, leaseDurationSeconds: 15, leaseTransitions: 1}}")
+          .status == 201);
+  REQUIRE(Eventually([&] { return !try_start("1-9").ok(); }));
+  CHECK_THAT(Refusal(try_start("1-9")),
+             Contains(R"("claim":"1-9" was decided on by a former leader; the term now is 2)"));
+  CHECK_FALSE(try_start("22-1").ok());
+  CHECK(try_start("2-1").ok());
+  REQUIRE(world.muster->MergePatch(job, Start("2-1")).ok());
+
+  // The next term. What the former leader started may be stopped, and started again under the same claim: the patch
+  // tests the record.
+  REQUIRE(world.admin().MergePatch(lease, R"({"spec": {"leaseTransitions": 2}})").ok());
+  REQUIRE(world.muster->MergePatch(job, Start("2-1", /*suspend=*/true)).ok());
+  REQUIRE(Eventually([&] { return !try_start("2-2").ok(); }));
+  CHECK(try_start("2-1").ok());
+  CHECK(try_start("3-1").ok());
+  REQUIRE(world.admin().Delete(lease).ok());
+  REQUIRE(Eventually([&] { return try_start("9-1").ok(); }));  // as the other tests of this file expect
+}
+
 TEST_CASE("the configuration can name other starters and parents, and manage every Job") {
   const std::unique_ptr<Cluster> cluster = BareCluster();
   controller::PolicyOptions options;

@@ -309,6 +309,86 @@ void Compare(const Json& wanted, const Json& found, const std::string& path) {
   }
 }
 
+// A client with v1beta1's types: it sends the fields it knows, and nothing else.
+constexpr char kWorkloadStatusOfV1[] = R"({
+  "conditions": [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "seen",
+    "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3}],
+  "admission": {"clusterQueue": "q", "podSetAssignments": [
+    {"name": "other", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}},
+    {"name": "main", "count": 2, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"},
+     "topologyAssignment": {"levels": ["rack"], "domains": [{"values": ["r1"], "count": 2}]}}]}
+})";
+constexpr char kTopologyStatus[] = R"({
+  "admission": {"clusterQueue": "q", "podSetAssignments": [
+    {"name": "main", "count": 2, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"},
+     "topologyAssignment": {"levels": ["rack"], "slices": [{"domainCount": 1, "podCounts": {"universal": 2},
+       "valuesPerLevel": [{"universal": "r1"}]}]}},
+    {"name": "other", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}]},
+  "accumulatedPastExecutionTimeSeconds": 30, "accumulatedPastExexcutionTimeSeconds": 30,
+  "preemptionGates": [{"name": "kueue.x-k8s.io/multikueue", "position": "Closed", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+})";
+
+TEST_CASE("a v1beta1 client that replaces a Workload's status takes nothing away that it does not know") {
+  World& world = Shared();
+  const std::string v1 = Kueue(kV1, "workloads/replaced", "spare");
+  REQUIRE(Create(*world.muster, Kueue(kV2, "workloads", "spare"),
+                 "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: replaced}, spec: {podSets: "
+                 "[{name: main, count: 2, template: {}}, {name: other, count: 1, template: {}}]}}")
+              .status == 201);
+  const auto reset = [&] {
+    const ApiResponse written = world.muster->MergePatch(Cat(Kueue(kV2, "workloads/replaced", "spare"), "/status"),
+                                                         Cat(R"({"status": )", kTopologyStatus, "}"));
+    INFO(written.text);
+    REQUIRE(written.ok());
+  };
+  // As a typed client does: what it does not know, the server does not get, and what the server does not know is
+  // dropped.
+  const auto put = [&](const std::string& status) {
+    const Json now = world.admin().Get(v1).json;
+    const ApiResponse answer = world.admin().Call(
+        "PUT", Cat(v1, "/status"),
+        Cat(R"({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": )", now["metadata"].Dump(),
+            R"(, "spec": )", now["spec"].Dump(), R"(, "status": )", status, "}"),
+        "application/json");
+    INFO(answer.text);
+    REQUIRE(answer.ok());
+    return world.admin().Get(Kueue(kV2, "workloads/replaced", "spare")).json["status"];
+  };
+  const absl::StatusOr<Json> parsed = Json::Parse(kTopologyStatus);
+  REQUIRE(parsed.ok());
+  const Json wanted = *parsed;
+  REQUIRE(cluster::Eventually([&] {
+    reset();
+    return !put("{}")["preemptionGates"].IsNull();  // the policy is known by now
+  }));
+  reset();
+  Json status = put(kWorkloadStatusOfV1);
+  CHECK(status.At("conditions/0/message").Str() == "seen");
+  Compare(wanted["preemptionGates"], status["preemptionGates"], "status.preemptionGates");
+  Compare(wanted.At("admission/podSetAssignments/0/topologyAssignment"),
+          status.At("admission/podSetAssignments/1/topologyAssignment"), "topologyAssignment");
+  CHECK(status.At("admission/podSetAssignments/0/topologyAssignment").IsNull());
+  // It knows the execution time under another name, and left that out: it is gone, under both.
+  CHECK(status["accumulatedPastExecutionTimeSeconds"].IsNull());
+  reset();
+  status = put(R"({"accumulatedPastExexcutionTimeSeconds": 45})");
+  CHECK(status["accumulatedPastExecutionTimeSeconds"].Dump() == "45");
+  CHECK(status["admission"].IsNull());  // that it knows, and took away
+  // A time that only v1beta2's name has stays.
+  reset();
+  REQUIRE(world.admin()
+              .MergePatch(Cat(Kueue(kV2, "workloads/replaced", "spare"), "/status"),
+                          R"({"status": {"accumulatedPastExexcutionTimeSeconds": null}})")
+              .ok());
+  CHECK(put("{}")["accumulatedPastExecutionTimeSeconds"].Dump() == "30");
+  Compare(wanted["preemptionGates"], put("{}")["preemptionGates"], "status.preemptionGates");
+  // In its own version a client can take away what it likes.
+  const ApiResponse cleared = world.admin().MergePatch(Cat(Kueue(kV2, "workloads/replaced", "spare"), "/status"),
+                                                       R"({"status": {"preemptionGates": null}})");
+  REQUIRE(cleared.ok());
+  CHECK(cleared.json.At("status/preemptionGates").IsNull());
+}
+
 TEST_CASE("no field of a status is lost in either version, and Muster may write those it has to") {
   World& world = Shared();
   const std::string workload =

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "muster/cli/configuration.h"
+#include "muster/controller/options.h"
 
 namespace muster::controller {
 namespace {
@@ -103,11 +104,7 @@ TEST_CASE("the configuration that ships is valid, and asks for the policies that
     FAIL();
   }
   const controller::Options& options = std::get<cli::Configuration>(parsed).controller;
-  PolicyOptions policies;
-  policies.ns = options.ns;
-  policies.managed_jobs_namespace_selector = options.managed_jobs_namespace_selector;
-  policies.manage_jobs_without_queue_name = options.manage_jobs_without_queue_name;
-  CHECK(FirstDifference(GeneratePolicies({}), GeneratePolicies(policies)) == "");
+  CHECK(FirstDifference(GeneratePolicies({}), GeneratePolicies(PolicyOptionsOf(options))) == "");
 }
 
 TEST_CASE("every policy is followed by a binding that denies, and no two objects share kind and name") {
@@ -152,6 +149,21 @@ TEST_CASE("identities of the configuration are let through, whatever characters 
   options.allowed_starters = {"alice", R"(o'neil\x)"};
   const std::string others = Condition(Find(options, "ValidatingAdmissionPolicy", "muster-jobs"), "others");
   CHECK(others == R"(!(request.userInfo.username in ['system:serviceaccount:batch:gang', 'alice', 'o\'neil\\x']))");
+}
+
+TEST_CASE("the fence looks at the Lease that the leader is elected by, and needs one") {
+  Options options;
+  options.lease.ns = "elsewhere";
+  options.lease.name = "other";
+  options.ns = "batch";
+  const YAML::Node fence = Find(PolicyOptionsOf(options), "ValidatingAdmissionPolicy", "muster-fence");
+  CHECK(fence["spec"]["paramKind"]["kind"].as<std::string>() == "Lease");
+  CHECK(Condition(fence, "muster") == "request.userInfo.username == 'system:serviceaccount:batch:muster'");
+  const YAML::Node binding = Find(PolicyOptionsOf(options), "ValidatingAdmissionPolicyBinding", "muster-fence");
+  CHECK(binding["spec"]["paramRef"]["namespace"].as<std::string>() == "elsewhere");
+  CHECK(binding["spec"]["paramRef"]["name"].as<std::string>() == "other");
+  options.leader_elect = false;
+  for (const GeneratedPolicy& policy : Policies(PolicyOptionsOf(options))) CHECK(policy.name != "muster-fence");
 }
 
 TEST_CASE("parents are known by user and owner") {
@@ -203,7 +215,7 @@ TEST_CASE("the namespace selector is on every policy of Jobs and on no other") {
     CHECK(selector["matchLabels"]["team"].Tag() == "!");  // quoted
     CHECK(selector["matchLabels"]["zone"].Tag() == "!");
   }
-  CHECK(on_jobs == 5);
+  CHECK(on_jobs == 6);
 }
 
 TEST_CASE("the hash is that of the spec, in whatever order its keys are") {

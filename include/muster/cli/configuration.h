@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "muster/controller/controller.h"
-#include "muster/controller/policies.h"
 #include "muster/k8s_client/client.h"
 #include "muster/server/http_server.h"
 #include "muster/server/metrics.h"
@@ -58,8 +57,5 @@ std::variant<Configuration, std::vector<ConfigError>> ParseConfiguration(std::st
 
 // What holds without a file.
 Configuration DefaultConfiguration(std::string_view ns);
-
-// The part that the admission policies are generated from.
-controller::PolicyOptions PolicyOptionsOf(const Configuration& config);
 
 }  // namespace muster::cli

@@ -40,4 +40,7 @@ struct Options {
   std::string kueue_namespace = "kueue-system";
 };
 
+// The part that the admission policies are generated from.
+PolicyOptions PolicyOptionsOf(const Options& options);
+
 }  // namespace muster::controller

@@ -39,6 +39,11 @@ struct PolicyOptions {
   // User names that may start Jobs and write records as Muster does.
   std::vector<std::string> allowed_starters;
   std::vector<ParentController> parents;
+  // Only starts that the leader in office has decided on are let through: those of a former one, delayed on their
+  // way, would pass all that they test. Needs the Lease.
+  bool fence = true;
+  std::string lease_namespace = "muster-system";
+  std::string lease_name = "c1f6bfd2.kueue.x-k8s.io";
 };
 
 // One object, complete: a policy or the binding that puts it in force.

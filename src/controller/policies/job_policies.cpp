@@ -22,6 +22,8 @@ PolicySpec OnJobs(std::string name, std::vector<std::string> operations) {
   return spec;
 }
 
+PolicyParam DefaultLocalQueue() { return {"kueue.x-k8s.io/v1beta2", "LocalQueue", "default", ""}; }
+
 // CEL: whether the Job is being written by the controller of a parent that is queued in its place.
 std::string IsChild(const PolicyOptions& options) {
   if (options.parents.empty()) return "false";
@@ -62,7 +64,7 @@ Node::Map WithoutLabel() {
 // `selector`: the Jobs that have no queue.
 PolicySpec DefaultQueue(const PolicyOptions& options, std::string name, Node::Map selector) {
   PolicySpec spec = OnJobs(std::move(name), {"CREATE"});
-  spec.for_default_queue = true;
+  spec.param = DefaultLocalQueue();
   spec.object_selector = std::move(selector);
   spec.variables = {
       {"child", IsChild(options)},
@@ -227,7 +229,7 @@ PolicySpec Guard(const PolicyOptions& options) {
 // In a namespace with a default queue a Job cannot leave by losing its label: the next one without would not.
 PolicySpec KeepQueue() {
   PolicySpec spec = OnJobs("muster-jobs-default-queue", {"UPDATE"});
-  spec.for_default_queue = true;
+  spec.param = DefaultLocalQueue();
   spec.object_selector = WithoutLabel();
   spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, " != '' &&\nobject.", kQueueOf, " == ''")}};
   spec.rules = {{"params.spec.?stopPolicy.orValue('None') != 'None'",
@@ -239,13 +241,41 @@ oldObject.)",
   return spec;
 }
 
+// A start that a former leader decided on and that was held up on its way. Claims begin with the term of the leader
+// that made them (engine/objects.h), which is the number of the Lease's transitions plus one. A Job that is started
+// again under the claim it has is no new decision, and its patch tests the record.
+PolicySpec Fence(const PolicyOptions& options) {
+  const auto claim_in = [](std::string_view object) {
+    return absl::StrCat(std::string(object), ".", kRecordOf, R"(.orValue('').find('"claim":"[^"]*'))");
+  };
+  PolicySpec spec = OnJobs("muster-fence", {"UPDATE"});
+  spec.param = {"coordination.k8s.io/v1", "Lease", options.lease_name, options.lease_namespace};
+  spec.conditions = {
+      {"muster", absl::StrCat("request.userInfo.username == ", OwnUser(options))},
+      {"starts", "oldObject.spec.?suspend.orValue(false) && !object.spec.?suspend.orValue(false)"},
+  };
+  spec.variables = {
+      {"claim", claim_in("object")},
+      {"oldClaim", claim_in("oldObject")},
+      {"term", "string(params.spec.?leaseTransitions.orValue(0) + 1)"},
+  };
+  spec.rules = {{R"(variables.claim == variables.oldClaim ||
+variables.claim.startsWith('"claim":"' + variables.term + '-'))",
+                 R"('metadata.annotations[muster.dev/admission]: ' + variables.claim +
+'" was decided on by a former leader; the term now is ' + variables.term)"}};
+  return spec;
+}
+
 }  // namespace
 
 std::vector<PolicySpec> JobPolicies(const PolicyOptions& options) {
   // An empty name is no queue, but no selector says "absent or empty".
   const Node::Map empty_label{{"matchLabels", Node::Map{{"kueue.x-k8s.io/queue-name", ""}}}};
-  return {Suspend(options), DefaultQueue(options, "muster-jobs-default-queue", WithoutLabel()),
-          DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label), Guard(options), KeepQueue()};
+  std::vector<PolicySpec> out{Suspend(options), DefaultQueue(options, "muster-jobs-default-queue", WithoutLabel()),
+                              DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label), Guard(options),
+                              KeepQueue()};
+  if (options.fence) out.push_back(Fence(options));
+  return out;
 }
 
 }  // namespace muster::controller

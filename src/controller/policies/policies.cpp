@@ -7,6 +7,7 @@
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 
+#include "muster/controller/options.h"
 #include "muster/core/check.h"
 #include "muster/core/hash.h"
 #include "policies/policy.h"
@@ -48,7 +49,7 @@ Node::Map MatchConstraints(const PolicySpec& spec) {
                       {"operations", StringList(spec.operations)},
                       {"resources", Node::List{spec.resource}},
                       {"scope", "*"}});
-  return {{"matchPolicy", "Equivalent"},
+  return {{"matchPolicy", spec.exact_version ? "Exact" : "Equivalent"},
           {"namespaceSelector", spec.namespace_selector},
           {"objectSelector", spec.object_selector},
           {"resourceRules", Node::List{std::move(rule)}}};
@@ -66,8 +67,8 @@ std::string Problems(const std::vector<Rule>& rules) {
 
 Node::Map PolicyBody(const PolicySpec& spec) {
   Node::Map body{{"failurePolicy", "Fail"}};
-  if (spec.for_default_queue) {
-    body.emplace_back("paramKind", Node::Map{{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "LocalQueue"}});
+  if (spec.param) {
+    body.emplace_back("paramKind", Node::Map{{"apiVersion", spec.param->api_version}, {"kind", spec.param->kind}});
   }
   body.emplace_back("matchConstraints", MatchConstraints(spec));
   if (!spec.conditions.empty()) body.emplace_back("matchConditions", Expressions(spec.conditions));
@@ -149,9 +150,12 @@ std::string CelString(std::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(std::string(text), {{"\\", "\\\\"}, {"'", "\\'"}, {"\n", "\\n"}}), "'");
 }
 
+std::string OwnUser(const PolicyOptions& options) {
+  return CelString(absl::StrCat("system:serviceaccount:", options.ns, ":", options.service_account));
+}
+
 std::string FromOthers(const PolicyOptions& options) {
-  std::vector<std::string> users{
-      CelString(absl::StrCat("system:serviceaccount:", options.ns, ":", options.service_account))};
+  std::vector<std::string> users{OwnUser(options)};
   for (const std::string& user : options.allowed_starters) users.push_back(CelString(user));
   return absl::StrCat("!(request.userInfo.username in [", absl::StrJoin(users, ", "), "])");
 }
@@ -161,8 +165,12 @@ std::vector<GeneratedPolicy> Objects(const PolicySpec& spec) {
   MUSTER_CHECK(mutating == spec.rules.empty());
   const std::string kind = mutating ? "MutatingAdmissionPolicy" : "ValidatingAdmissionPolicy";
   Node::Map binding{{"policyName", spec.name}};
-  if (spec.for_default_queue) {
-    binding.emplace_back("paramRef", Node::Map{{"name", "default"}, {"parameterNotFoundAction", "Allow"}});
+  if (spec.param) {
+    Node::Map ref{{"name", spec.param->name}};
+    if (!spec.param->ns.empty()) ref.emplace_back("namespace", spec.param->ns);
+    // Denied, every write of everybody would be, and finalizers with them.
+    ref.emplace_back("parameterNotFoundAction", "Allow");
+    binding.emplace_back("paramRef", std::move(ref));
   }
   if (!mutating) binding.emplace_back("validationActions", Node::List{"Deny"});
   return {MakeObject(kind, spec.name, PolicyBody(spec)), MakeObject(kind + "Binding", spec.name, std::move(binding))};
@@ -172,6 +180,20 @@ LabelSelector DefaultManagedNamespaces(std::string_view own_namespace) {
   LabelSelector out;
   out.match_expressions.push_back(
       {"kubernetes.io/metadata.name", Requirement::Operator::kNotIn, {"kube-system", std::string(own_namespace)}});
+  return out;
+}
+
+PolicyOptions PolicyOptionsOf(const Options& options) {
+  PolicyOptions out;
+  out.ns = options.ns;
+  out.service_account = options.service_account;
+  out.managed_jobs_namespace_selector = options.managed_jobs_namespace_selector;
+  out.manage_jobs_without_queue_name = options.manage_jobs_without_queue_name;
+  out.allowed_starters = options.allowed_starters;
+  out.parents = options.parents;
+  out.fence = options.leader_elect;
+  out.lease_namespace = options.lease.ns;
+  out.lease_name = options.lease.name;
   return out;
 }
 

@@ -4,6 +4,7 @@
 // Threading: values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,14 @@ struct Rule {
   std::string complaint;
 };
 
+// An object that a policy looks at beside the one that is written. The policy rests where there is none.
+struct PolicyParam {
+  std::string api_version;
+  std::string kind;
+  std::string name;
+  std::string ns;  // empty: that of the object written
+};
+
 struct PolicySpec {
   std::string name;
   std::string group;
@@ -36,8 +45,9 @@ struct PolicySpec {
   // Validating policies have rules, mutating policies a CEL expression that makes a list of JSONPatch.
   std::vector<Rule> rules;
   std::string json_patch;
-  // The policy looks at the LocalQueue `default` of the object's namespace, and rests where there is none.
-  bool for_default_queue = false;
+  std::optional<PolicyParam> param;
+  // Writes in a version that is not listed pass by, instead of being converted.
+  bool exact_version = false;
 };
 
 // The policy and its binding, in this order.
@@ -45,6 +55,8 @@ std::vector<GeneratedPolicy> Objects(const PolicySpec& spec);
 
 // `text` as a CEL string literal.
 std::string CelString(std::string_view text);
+// Muster's own user, as a CEL string literal.
+std::string OwnUser(const PolicyOptions& options);
 // CEL: whether the request comes from neither Muster nor a starter that the configuration allows.
 std::string FromOthers(const PolicyOptions& options);
 

@@ -248,10 +248,47 @@ oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))"}};
   return spec;
 }
 
+// A client of v1beta1 does not know some fields of a Workload's status, and leaves them out when it replaces the
+// status; of the execution time it knows another name. Muster writes v1beta2, both names, and pays nothing here.
+PolicySpec WorkloadStatus() {
+  PolicySpec spec = OnQueues("muster-workload-status", "workloads/status", {"UPDATE"});
+  spec.versions = {"v1beta1"};
+  spec.exact_version = true;
+  spec.conditions = {{"old-status", "has(oldObject.status)"}};
+  spec.variables = {
+      {"new", "object.?status.orValue({})"},
+      {"gates", "!has(variables.new.preemptionGates) && has(oldObject.status.preemptionGates)"},
+      // Written under the name that v1beta1 has; removed under it; else what was there.
+      {"time",
+       R"(variables.new.?accumulatedPastExexcutionTimeSeconds.or(
+  has(oldObject.status.accumulatedPastExexcutionTimeSeconds) ? optional.none() :
+  variables.new.?accumulatedPastExecutionTimeSeconds.or(oldObject.status.?accumulatedPastExecutionTimeSeconds)))"},
+      {"assignments", "variables.new.?admission.?podSetAssignments.orValue([])"},
+      {"oldAssignments", "oldObject.status.?admission.?podSetAssignments.orValue([])"},
+      // Pod sets whose topology kept its levels and lost its domains, which v1beta1 has in a form of its own.
+      {"bare",
+       R"(variables.assignments.filter(a, has(a.topologyAssignment) && !has(a.topologyAssignment.slices) &&
+  variables.oldAssignments.exists(o, o.name == a.name && has(o.topologyAssignment) &&
+    has(o.topologyAssignment.slices) && o.topologyAssignment.levels == a.topologyAssignment.levels)))"},
+  };
+  spec.json_patch = R"((has(object.status) ? [] : [JSONPatch{op: "add", path: "/status", value: {}}]) +
+(variables.gates ?
+  [JSONPatch{op: "add", path: "/status/preemptionGates", value: oldObject.status.preemptionGates}] : []) +
+(variables.time.hasValue() ?
+  [JSONPatch{op: "add", path: "/status/accumulatedPastExecutionTimeSeconds", value: variables.time.value()}] :
+has(variables.new.accumulatedPastExecutionTimeSeconds) ?
+  [JSONPatch{op: "remove", path: "/status/accumulatedPastExecutionTimeSeconds"}] : []) +
+variables.bare.map(a, JSONPatch{
+  op: "add",
+  path: "/status/admission/podSetAssignments/" + string(variables.assignments.indexOf(a)) + "/topologyAssignment/slices",
+  value: variables.oldAssignments.filter(o, o.name == a.name)[0].topologyAssignment.slices}))";
+  return spec;
+}
+
 }  // namespace
 
 std::vector<PolicySpec> QueuePolicies(const PolicyOptions& options) {
-  return {Twins(), ClusterQueues(), Cohorts(), LocalQueues(), ResourceFlavors(), Workloads(options)};
+  return {Twins(), ClusterQueues(), Cohorts(), LocalQueues(), ResourceFlavors(), Workloads(options), WorkloadStatus()};
 }
 
 }  // namespace muster::controller
