@@ -375,7 +375,7 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
     return;
   }
   if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
-    SetReason(workload, std::make_shared<const Reason>());
+    SetReason(workload, nullptr);  // as if it had come only now
   }
 }
 

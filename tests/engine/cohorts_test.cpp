@@ -83,4 +83,127 @@ TEST_CASE("a cohort that is its own parent is forgotten once nothing refers to i
   CHECK(cluster.Run() == Uids{"w"});
 }
 
+TEST_CASE("a queue that changes cohort takes what it uses along") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "left", 4));
+  cluster.AddQueue(CpuQueue("l", "left", 4));
+  cluster.AddQueue(CpuQueue("r", "right", 4));
+  cluster.Submit(Gang("big", "q", 6, 1));
+  REQUIRE(cluster.Run() == Uids{"big"});
+  cluster.Submit(Gang("wl", "l", 4, 2));
+  cluster.Submit(Gang("wr", "r", 4, 3));
+  REQUIRE(cluster.Run() == Uids{"wr"});
+  cluster.Submit(Gang("wr2", "r", 3, 4));
+  REQUIRE(cluster.Run().empty());
+  // 2 of the 4 that l has were lent. Now q borrows them from nobody: right has 8 and 10 in use.
+  cluster.Apply(ClusterQueueChanged{CpuQueue("q", "right", 4)});
+  CHECK(cluster.Run() == Uids{"wl"});
+  CHECK(cluster.Reserved("q") == Amount{6});
+  cluster.Finish("big");
+  CHECK(cluster.Run() == Uids{"wr2"});
+}
+
+TEST_CASE("cohorts that get a common parent share their quota, and not when they part") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("a", "left", 4));
+  cluster.AddQueue(CpuQueue("b", "right", 4));
+  cluster.Submit(Gang("w", "a", 6));
+  REQUIRE(cluster.Run().empty());
+  CHECK(cluster.HoldOf("w")->code == ReasonCode::kExceedsMaxQuota);
+  cluster.Apply(CohortChanged{CohortOf("left", "root")});
+  cluster.Apply(CohortChanged{CohortOf("right", "root")});
+  CHECK(cluster.Run() == Uids{"w"});
+  cluster.Submit(Gang("v", "b", 3));
+  REQUIRE(cluster.Run().empty());  // 8 in all, 6 in use
+  cluster.Apply(CohortChanged{CohortOf("right", "")});
+  CHECK(cluster.Run() == Uids{"v"});
+  CHECK(cluster.Reserved("a") == Amount{6});  // above its own quota, and left to run
+}
+
+TEST_CASE("deleting an idle member shrinks the cohort, and what runs above it runs on") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("a", "c", 5));
+  cluster.AddQueue(CpuQueue("b", "c", 5));
+  cluster.Submit(Gang("running", "a", 7, 1));
+  REQUIRE(cluster.Run() == Uids{"running"});
+  cluster.Apply(ClusterQueueDeleted{"b"});
+  cluster.Submit(Gang("j", "a", 8, 2));
+  CHECK(cluster.Run().empty());
+  CHECK(cluster.HoldOf("j")->code == ReasonCode::kExceedsMaxQuota);
+  CHECK(cluster.HoldOf("j")->obstacles.at(0).limit == Amount{5});
+  CHECK(cluster.Reserved("a") == Amount{7});
+}
+
+TEST_CASE("deleting a child cohort takes its own quota out of its ancestors") {
+  Cluster cluster;
+  cluster.Apply(CohortChanged{CohortOf("root", "")});
+  cluster.Apply(CohortChanged{CohortOf("child", "root", 6)});
+  cluster.AddQueue(CpuQueue("a", "root", 2));
+  cluster.Apply(CohortDeleted{"child"});
+  cluster.Submit(Gang("j", "a", 5));
+  CHECK(cluster.Run().empty());
+  CHECK(cluster.HoldOf("j")->obstacles.at(0).limit == Amount{2});
+}
+
+TEST_CASE("a deleted cohort goes on without quota or parent while queues name it") {
+  Cluster cluster;
+  cluster.Apply(CohortChanged{CohortOf("c", "root", 3)});
+  cluster.Apply(CohortChanged{CohortOf("root", "", 10)});
+  cluster.AddQueue(CpuQueue("a", "c", 2));
+  cluster.AddQueue(CpuQueue("b", "c", 2));
+  cluster.Apply(CohortDeleted{"c"});
+  cluster.Submit(Gang("five", "a", 5, 1));
+  cluster.Submit(Gang("four", "a", 4, 2));
+  CHECK(cluster.Run() == Uids{"four"});
+  CHECK(cluster.HoldOf("five")->obstacles.at(0).limit == Amount{4});
+}
+
+TEST_CASE("a cohort's own quota adds to what its members have, and is not a cap") {
+  Cluster cluster;
+  cluster.Apply(CohortChanged{CohortOf("c", "", 4)});
+  cluster.AddQueue(CpuQueue("a", "c", 2));
+  cluster.AddQueue(CpuQueue("b", "c", 2));
+  cluster.Submit(Gang("wa", "a", 4, 1));
+  cluster.Submit(Gang("wb", "b", 4, 2));
+  CHECK(cluster.Run() == Uids{"wa", "wb"});
+}
+
+TEST_CASE("quota that is lowered below what is used is not shown as borrowed where there is nobody to borrow from") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "", 9));
+  cluster.Submit(Gang("w", "q", 3));
+  REQUIRE(cluster.Run() == Uids{"w"});
+  cluster.Apply(ClusterQueueChanged{CpuQueue("q", "", 1)});
+  const FlavorUsage usage = cluster.engine.ViewClusterQueue("q").usage.at(0);
+  CHECK(usage.reserved == Amount{3});
+  CHECK(usage.nominal == Amount{1});
+  CHECK(usage.borrowed == Amount{0});
+  cluster.Submit(Gang("more", "q", 1));
+  CHECK(cluster.Run().empty());
+}
+
+TEST_CASE("a quota entry that its group does not cover counts for nothing") {
+  Cluster cluster;
+  Cohort cohort = CohortOf("c", "");
+  cohort.resource_groups = {{{"memory"}, {{"f", {{"cpu", Amount{50}, std::nullopt, std::nullopt}}}}}};
+  cluster.Apply(CohortChanged{cohort});
+  cluster.AddQueue(CpuQueue("q", "c", 2));
+  cluster.Submit(Gang("w", "q", 3));
+  CHECK(cluster.Run().empty());
+  CHECK(cluster.HoldOf("w")->obstacles.at(0).limit == Amount{2});
+}
+
+TEST_CASE("a cohort moves from one cycle to another, and the first is mended") {
+  Ring cluster(3);
+  // c0 -> c1 -> c2 -> c0 becomes c0 <-> c2, with c1 hanging off c2.
+  cluster.Apply(CohortChanged{CohortOf("c0", "c2")});
+  CHECK(WhyInactive(cluster, "q0") == kOnCycle);
+  CHECK(WhyInactive(cluster, "q2") == kOnCycle);
+  CHECK(WhyInactive(cluster, "q1") == kOnCycle);  // below a cycle nothing is decided either
+  cluster.Apply(CohortChanged{CohortOf("c2", "")});
+  for (const char* queue : {"q0", "q1", "q2"}) CHECK(IsActive(cluster, queue));
+  cluster.Submit(Gang("big", "q0", 18));  // 30 in all, 12 in use
+  CHECK(cluster.Run() == Uids{"big"});
+}
+
 }  // namespace muster::engine
