@@ -280,4 +280,28 @@ TEST_CASE("a deleted queue leaves its workloads waiting for it, and what runs bo
   CHECK(cluster.Run() == Uids{"b"});
 }
 
+TEST_CASE("what a gang frees wakes the others, also where its LocalQueue is on hold or gone") {
+  const bool deleted = GENERATE(false, true);
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "", 4));
+  LocalQueue other = LocalTo("q");
+  other.name = "other";
+  cluster.Apply(LocalQueueChanged{other});
+  Workload first = Gang("first", "q", 4, 1);
+  first.local_queue = "other";
+  cluster.Submit(first);
+  REQUIRE(cluster.Run() == Uids{"first"});
+  cluster.Submit(Gang("next", "q", 4, 2));
+  REQUIRE(cluster.Run().empty());
+  if (deleted) {
+    cluster.Apply(LocalQueueDeleted{"ns", "other"});
+  } else {
+    other.stop_policy = StopPolicy::kHold;
+    cluster.Apply(LocalQueueChanged{other});
+  }
+  REQUIRE(cluster.Run().empty());
+  cluster.Finish("first");
+  CHECK(cluster.Run() == Uids{"next"});
+}
+
 }  // namespace muster::engine
