@@ -286,6 +286,30 @@ std::vector<std::pair<std::string, bool>> ConfigReader::Bools(const std::string&
   return out;
 }
 
+std::vector<ConfigReader::QuantityEntry> ConfigReader::Quantities(const std::string& path) const {
+  std::vector<QuantityEntry> out;
+  const YamlNode* map = Find(path);
+  for (size_t i = 0; map != nullptr && i < map->entries.size(); ++i) {
+    const std::string& key = map->entries[i].key;
+    std::string element = absl::StrCat(path, "[", key, "]");
+    const YamlNode* node = Find(element);
+    if (node == nullptr) continue;
+    if (auto value = Quantity::Parse(node->text); value.ok())
+      out.push_back({std::move(element), key, *std::move(value)});
+  }
+  return out;
+}
+
+std::vector<std::string> ConfigReader::Objects(const std::string& path) const {
+  std::vector<std::string> out;
+  const YamlNode* list = Find(path);
+  for (size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
+    std::string element = absl::StrCat(path, "[", i, "]");
+    if (Find(element) != nullptr) out.push_back(std::move(element));
+  }
+  return out;
+}
+
 std::optional<LabelSelector> ConfigReader::Selector(const std::string& path) {
   if (!IsSet(path)) return std::nullopt;
   LabelSelector selector;

@@ -12,6 +12,7 @@
 #include "config_schema.h"
 #include "muster/cli/configuration.h"
 #include "muster/core/labels.h"
+#include "muster/core/quantity.h"
 #include "muster/core/time.h"
 #include "yaml_document.h"
 
@@ -36,6 +37,15 @@ class ConfigReader {
   std::string Required(const std::string& path, std::string (*check)(std::string_view));
   // Entries of a map of truth values, with their paths.
   std::vector<std::pair<std::string, bool>> Bools(const std::string& path) const;
+  // Entries of a map of quantities, with their paths and keys.
+  struct QuantityEntry {
+    std::string path;
+    std::string key;
+    Quantity value;
+  };
+  std::vector<QuantityEntry> Quantities(const std::string& path) const;
+  // Elements of a list that are objects: their paths.
+  std::vector<std::string> Objects(const std::string& path) const;
   // Checked as the API server checks a metav1.LabelSelector.
   std::optional<LabelSelector> Selector(const std::string& path);
   bool IsSet(const std::string& path) const { return found_.contains(path); }

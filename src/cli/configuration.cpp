@@ -60,6 +60,7 @@ class Builder {
     ReadClient();
     ReadManagedJobs();
     ReadIntegrations();
+    ReadResources();
     ReadHealth();
     ReadMetrics();
     CheckListeners();
@@ -75,6 +76,8 @@ class Builder {
   void ReadClient();
   void ReadManagedJobs();
   void ReadIntegrations();
+  void ReadResources();
+  void ReadTransformation(const std::string& at);
   void ReadHealth();
   void ReadMetrics();
   void ReadListener(const std::string& path, Listener* listener);
@@ -207,6 +210,42 @@ void Builder::ReadIntegrations() {
     reader_.FailIf(path, CheckQualifiedName(key));
     config_.controller.label_keys_to_copy.push_back(key);
   }
+}
+
+void Builder::ReadResources() {
+  controller::Options& options = config_.controller;
+  options.ignore_undeclared_resources = reader_.String("resources.quotaCheckStrategy") == "IgnoreUndeclared";
+  for (const auto& [path, prefix] : reader_.Strings("resources.excludeResourcePrefixes")) {
+    if (prefix.empty()) {
+      reader_.Fail(path, "must not be empty: every resource begins with it");
+    } else if (options.ignore_undeclared_resources) {
+      reader_.Fail(path, "must not be set beside quotaCheckStrategy IgnoreUndeclared");
+    }
+    options.requests.exclude_prefixes.push_back(prefix);
+  }
+  for (const std::string& at : reader_.Objects("resources.transformations")) ReadTransformation(at);
+}
+
+void Builder::ReadTransformation(const std::string& at) {
+  const auto check = [this](const std::string& path, const std::string& name) {
+    if (!CheckQualifiedName(name).empty()) reader_.Fail(path, "must be the name of a resource, such as nvidia.com/gpu");
+  };
+  std::vector<gang::Transformation>& all = config_.controller.requests.transformations;
+  gang::Transformation transformation;
+  transformation.input = reader_.String(at + ".input").value_or("");
+  transformation.retain = reader_.String(at + ".strategy") != "Replace";
+  transformation.multiply_by = reader_.String(at + ".multiplyBy").value_or("");
+  if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.input == transformation.input; })) {
+    reader_.Fail(at + ".input", "is transformed twice");
+  } else {
+    check(at + ".input", transformation.input);
+  }
+  if (!transformation.multiply_by.empty()) check(at + ".multiplyBy", transformation.multiply_by);
+  for (const ConfigReader::QuantityEntry& output : reader_.Quantities(at + ".outputs")) {
+    check(output.path, output.key);
+    transformation.outputs.insert_or_assign(output.key, output.value);
+  }
+  all.push_back(std::move(transformation));
 }
 
 void Builder::ReadListener(const std::string& path, Listener* listener) {

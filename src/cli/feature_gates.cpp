@@ -48,7 +48,7 @@ constexpr FeatureGate kGates[] = {
     {"PriorityBoost", kOff},
     {"PrioritizePreemptorWorkloads", kOff},
     {"PrioritySortingWithinCohort", kOn},
-    {"QuotaCheckStrategy", kOff},
+    {"QuotaCheckStrategy", kOn},
     {"ReclaimablePods", kOff},
     {"RecomputeAssignmentUponPreemptionTargetsOverlap", kEither},
     {"RejectUpdatesToCQWithInvalidOnFlavors", kEither},

@@ -447,7 +447,7 @@ void Controller::Impl::LeadOnceSynced(uint64_t epoch) {
 }
 
 void Controller::Impl::Lead(uint64_t epoch) {
-  engine_ = std::make_unique<engine::EngineSet>(engine::EngineOptions{epoch, options_.unwritten_claims_max}, room_);
+  engine_ = std::make_unique<engine::EngineSet>(engine::EngineOptions{epoch, options_.unwritten_claims_max, options_.ignore_undeclared_resources}, room_);
   for (const auto& [name, labels] : catalog_.namespaces) engine_->Apply(engine::NamespaceChanged{{name, labels}});
   for (const auto& [name, flavor] : catalog_.flavors) engine_->Apply(engine::FlavorChanged{flavor});
   for (const auto& [name, cohort] : catalog_.cohorts) engine_->Apply(engine::CohortChanged{cohort});

@@ -297,7 +297,7 @@ bool JobController::OwnerQueued(const k8s::OwnerReference& owner) {
 
 bool JobController::Prepare(Entry* entry) {
   const Job& job = *entry->job;
-  Prepared prepared = PrepareWorkload(job, *deps_.catalog, &shapes_);
+  Prepared prepared = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
   const bool good = prepared.problem.ok();
   if (good) {
     entry->problem.clear();

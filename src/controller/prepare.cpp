@@ -24,8 +24,9 @@ absl::Status Unsupported(const Job& job) {
   return absl::OkStatus();
 }
 
-RequestContext ContextOf(const Job& job, const Catalog& catalog) {
+RequestContext ContextOf(const Job& job, const Catalog& catalog, const gang::RequestConfig& config) {
   RequestContext context;
+  context.config = config;
   if (const auto it = catalog.limit_ranges.find(job.meta.ns); it != catalog.limit_ranges.end()) {
     for (const auto& [name, range] : it->second) context.limits.Add(range.range);
   }
@@ -38,7 +39,8 @@ RequestContext ContextOf(const Job& job, const Catalog& catalog) {
 
 }  // namespace
 
-Prepared PrepareWorkload(const Job& job, const Catalog& catalog, gang::ShapeTable* shapes) {
+Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
+                         gang::ShapeTable* shapes) {
   Prepared out;
   out.problem = Unsupported(job);
   const JobShape original = OriginalShape(job);
@@ -62,7 +64,7 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, gang::ShapeTabl
   PodTemplate pod = job.pod;
   pod.node_selector = original.view.node_selector;
   pod.tolerations = original.view.tolerations;
-  ShapedPod shaped = MakeShape(pod, ContextOf(job, catalog), kJobPodSet);
+  ShapedPod shaped = MakeShape(pod, ContextOf(job, catalog, config), kJobPodSet);
 
   engine::Workload& workload = out.workload;
   workload.uid = job.meta.uid;

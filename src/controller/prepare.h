@@ -28,7 +28,8 @@ struct Prepared {
   absl::Status problem;
 };
 
-Prepared PrepareWorkload(const Job& job, const Catalog& catalog, gang::ShapeTable* shapes);
+Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
+                         gang::ShapeTable* shapes);
 
 // Whether an owner is itself a Job in a queue.
 using OwnerQueued = std::function<bool(const k8s::OwnerReference&)>;

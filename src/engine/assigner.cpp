@@ -185,7 +185,7 @@ bool Assigner::AssignPodSet(Attempt* attempt, size_t index) const {
   for (const auto& [resource, amount] : requests) {
     const auto group = queue.group_of.find(resource);
     if (group == queue.group_of.end()) {
-      if (amount == Amount{0}) continue;
+      if (amount == Amount{0} || ignore_undeclared_) continue;
       Obstacle obstacle =
           FlavorObstacle(ObstacleKind::kResourceNotCovered, attempt->workload->spec.pod_sets[index].name, "");
       obstacle.resource = catalog_->ResourceName(resource);

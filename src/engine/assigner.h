@@ -63,8 +63,9 @@ struct Assignment {
 
 class Assigner {
  public:
-  Assigner(const Catalog* catalog, const quota::Ledger* ledger, const gang::Room* room, const VictimSearch* victims)
-      : catalog_(catalog), ledger_(ledger), room_(room), victims_(victims) {}
+  Assigner(const Catalog* catalog, const quota::Ledger* ledger, const gang::Room* room, const VictimSearch* victims,
+           bool ignore_undeclared)
+      : catalog_(catalog), ledger_(ledger), room_(room), victims_(victims), ignore_undeclared_(ignore_undeclared) {}
 
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
   // that fits. `start`: where to go on with the scan of flavors.
@@ -89,6 +90,7 @@ class Assigner {
   const quota::Ledger* ledger_;
   const gang::Room* room_;
   const VictimSearch* victims_;
+  bool ignore_undeclared_;  // resources that no group covers are nobody's concern
 };
 
 }  // namespace muster::engine

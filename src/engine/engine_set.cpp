@@ -87,7 +87,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
     ++pass_;
     const std::vector<Tree*> trees(forest_.active_trees().begin(), forest_.active_trees().end());
     for (Tree* tree : trees) {
-      const Assigner assigner(&catalog_, &tree->ledger, room_, &victims_);
+      const Assigner assigner(&catalog_, &tree->ledger, room_, &victims_, options_.ignore_undeclared_resources);
       ClassicalOrder order;
       TreePass pass(&forest_, &assigner, this, &order, pass_, now_);
       if (!pass.Run(tree) || tree->ready.empty()) forest_.active_trees().erase(tree);

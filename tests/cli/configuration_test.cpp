@@ -147,6 +147,34 @@ TEST_CASE("the defaults follow the namespace of the file") {
         std::vector<std::string>{"kube-system", "batch"});
 }
 
+TEST_CASE("what of a pod's requests is counted, and as what") {
+  CHECK_FALSE(Good(kHeader).controller.ignore_undeclared_resources);
+  CHECK(Good(kHeader + "resources: {quotaCheckStrategy: IgnoreUndeclared}\n").controller.ignore_undeclared_resources);
+  const Configuration c = Good(kHeader + R"(
+resources:
+  excludeResourcePrefixes: [example.com/]
+  transformations:
+  - input: nvidia.com/gpumem
+    strategy: Replace
+    multiplyBy: nvidia.com/gpu
+    outputs: {nvidia.com/total-gpumem: 1}
+  - input: nvidia.com/mig-1g.5gb
+    outputs: {gpu-memory: 5Gi, credits: 500m}
+)");
+  const gang::RequestConfig& requests = c.controller.requests;
+  CHECK(requests.exclude_prefixes == std::vector<std::string>{"example.com/"});
+  REQUIRE(requests.transformations.size() == 2);
+  const gang::Transformation& memory = requests.transformations[0];
+  CHECK(memory.input == "nvidia.com/gpumem");
+  CHECK_FALSE(memory.retain);
+  CHECK(memory.multiply_by == "nvidia.com/gpu");
+  CHECK(memory.outputs.at("nvidia.com/total-gpumem") == Quantity::FromInteger(1));
+  const gang::Transformation& mig = requests.transformations[1];
+  CHECK(mig.retain);
+  CHECK(mig.outputs.at("gpu-memory") == *Quantity::Parse("5Gi"));
+  CHECK(mig.outputs.at("credits") == *Quantity::Parse("0.5"));
+}
+
 TEST_CASE("fields that mean nothing here are accepted and named") {
   const Configuration c = Good(kHeader + R"(
 webhook: {port: 9443, host: "", certDir: /certs}
@@ -241,8 +269,17 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
        "f:3: waitForPodsReady: a map of 1: not supported yet\n"
        "f:3: waitForPodsReady.timeout: soon: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
       {"resources:\n  transformations:\n  - input: a\n    outputs: {cpu: 1x}\n",
-       "f:4: resources.transformations: a list of 1: not supported yet\n"
        "f:6: resources.transformations[0].outputs[cpu]: 1x: must be a quantity, such as 500m, 4 or 2Gi\n"},
+      {"resources:\n  transformations:\n  - input: a\n  - input: a\n  - {multiplyBy: a b, input: c}\n",
+       "f:6: resources.transformations[1].input: a: is transformed twice\n"
+       "f:7: resources.transformations[2].multiplyBy: a b: must be the name of a resource, such as nvidia.com/gpu\n"},
+      {"resources: {transformations: [{outputs: {cpu: 1}}]}\n",
+       "f:3: resources.transformations[0].input: must be the name of a resource, such as nvidia.com/gpu\n"},
+      {"resources: {excludeResourcePrefixes: [example.com/], quotaCheckStrategy: IgnoreUndeclared}\n",
+       "f:3: resources.excludeResourcePrefixes[0]: example.com/: must not be set beside quotaCheckStrategy "
+       "IgnoreUndeclared\n"},
+      {"resources: {excludeResourcePrefixes: ['']}\n",
+       "f:3: resources.excludeResourcePrefixes[0]: \"\": must not be empty: every resource begins with it\n"},
       {"resources: {quotaCheckStrategy: Ignore}\n",
        "f:3: resources.quotaCheckStrategy: Ignore: must be one of BlockUndeclared, IgnoreUndeclared\n"},
       // leader election
@@ -365,8 +402,6 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
       {"waitForPodsReady: {}\n", "waitForPodsReady"},
       {"fairSharing: {}\n", "fairSharing"},
       {"admissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 0.5}}\n", "admissionFairSharing"},
-      {"resources: {quotaCheckStrategy: IgnoreUndeclared}\n", "resources.quotaCheckStrategy"},
-      {"resources: {excludeResourcePrefixes: [a]}\n", "resources.excludeResourcePrefixes"},
       {"resources: {deviceClassMappings: [{name: a, deviceClassNames: [b], sources: [{counter: {name: c}}]}]}\n",
        "resources.deviceClassMappings"},
       {"multiKueue: {gcInterval: 1m}\n", "multiKueue.gcInterval"},

@@ -231,4 +231,23 @@ TEST_CASE("what it asks for is never more than 64 bits can hold") {
   CHECK(cluster.Reserved("open") == Amount{0});
 }
 
+TEST_CASE("with IgnoreUndeclared a resource that no group covers keeps nobody out, and is not counted") {
+  EngineOptions options;
+  options.ignore_undeclared_resources = true;
+  Cluster cluster(options);
+  cluster.AddQueue(CpuQueue("q", "", 4));
+  Workload w = Gang("w", "q", 1);
+  gang::Shape shape;
+  shape.requests["cpu"] = Amount{3};
+  shape.requests["nvidia.com/gpu"] = Amount{8};
+  w.pod_sets[0].shape = ShapeOf(shape);
+  cluster.Submit(w);
+  REQUIRE(cluster.Run() == Uids{"w"});
+  const std::optional<WorkloadView> view = cluster.engine.ViewWorkload("w");
+  CHECK(view->admission.pod_sets.at(0).usage == std::vector<std::pair<std::string, Amount>>{{"cpu", Amount{3}}});
+  w.uid = "more";
+  cluster.Submit(w);
+  CHECK(cluster.Run().empty());  // of what is covered there is not enough
+}
+
 }  // namespace muster::engine

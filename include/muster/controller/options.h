@@ -10,6 +10,7 @@
 #include "muster/controller/policies.h"
 #include "muster/core/labels.h"
 #include "muster/core/time.h"
+#include "muster/gang/requests.h"
 #include "muster/k8s_client/lease.h"
 
 namespace muster::controller {
@@ -31,6 +32,9 @@ struct Options {
   // Policies that are missing or differ from what this configuration gives are a standing problem.
   bool check_policies = true;
   int64_t unwritten_claims_max = 2000;
+  // What of a pod's requests is counted, and as what.
+  gang::RequestConfig requests;
+  bool ignore_undeclared_resources = false;
   // Strict: an evicted gang's quota is free only when no pod is terminating either.
   bool wait_for_terminating_pods = false;
   // How long a new leader waits before it reads the state it decides on: no write of its predecessor arrives

@@ -211,6 +211,9 @@ struct EngineOptions {
   // answers come: back-pressure instead of an unbounded backlog. One pass may go beyond it by one workload a
   // queue.
   int64_t unwritten_claims_max = 2000;
+  // A resource that no group of a ClusterQueue covers keeps nobody out of it, and is not counted
+  // (quotaCheckStrategy IgnoreUndeclared).
+  bool ignore_undeclared_resources = false;
 };
 
 class EngineSet {
