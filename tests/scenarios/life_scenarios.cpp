@@ -191,8 +191,7 @@ SCENARIO_ON_WORLDS(restart_waiting, "After a crash who waited still waits, and s
   stage.AwaitRunning("running");
   stage.Submit({.name = "waiting"});
   stage.AwaitWaiting("waiting");
-  stage.world().KillMuster();
-  stage.world().StartMuster();
+  stage.Crash();
   stage.MakeQueue({.name = "other", .quotas = {{.nominal = 1}}, .local_queue = "other"});
   stage.Submit({.name = "elsewhere", .queue = "other"});
   stage.AwaitRunning("elsewhere");  // it decides again
@@ -208,12 +207,12 @@ SCENARIO_ON_WORLDS(restart_meanwhile, "What happened while Muster was down is kn
   stage.Submit({.name = "deleted"});
   stage.AwaitRunning("deleted");
   stage.Await("it runs", [&] { return !stage.Suspended("ends"); });
-  stage.world().KillMuster();
-  stage.Delete(stage.JobPath("deleted"));
-  stage.Submit({.name = "submitted", .pods = 2});
-  stage.Await("it ends", [&] { return sim::HasCondition(stage.Job("ends"), "Complete"); });
-  CHECK(stage.Suspended("submitted"));
-  stage.world().StartMuster();
+  stage.Crash([&] {
+    stage.Delete(stage.JobPath("deleted"));
+    stage.Submit({.name = "submitted", .pods = 2});
+    stage.Await("it ends", [&] { return sim::HasCondition(stage.Job("ends"), "Complete"); });
+    CHECK(stage.Suspended("submitted"));
+  });
   stage.AwaitRunning("submitted");
   stage.AwaitFinished("ends");
   CHECK(stage.Starts("submitted") == 1);
@@ -225,8 +224,7 @@ SCENARIO_ON_WORLDS(restart_stopped, "A gang that was stopped before a crash star
   stage.AwaitRunning("train");
   stage.EditClusterQueue("cq", {{"stopPolicy", "HoldAndDrain"}});
   stage.Await("it is stopped", [&] { return stage.Suspended("train"); });
-  stage.world().KillMuster();
-  stage.world().StartMuster();
+  stage.Crash();
   stage.AwaitStopped("train");
   CHECK(At(stage.Job("train"), "spec", "template") == At(created, "spec", "template"));
   stage.Await("the eviction shows", [&] { return stage.Condition("train", "Evicted") == "True/ClusterQueueStopped"; });

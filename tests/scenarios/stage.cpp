@@ -269,6 +269,19 @@ std::string Stage::FlavorOf(const std::string& job) {
   return Text(At(Job(job), "spec", "template", "spec", "nodeSelector", "muster.dev/flavor"));
 }
 
+// Muster reports under the names that Kueue's controllers have.
+std::set<std::string> Stage::Events() {
+  std::set<std::string> events;
+  for (const Json& event : List("/apis/events.k8s.io/v1/namespaces/" + name_ + "/events")) {
+    if (Text(sim::Get(event, "reportingController")).find("kueue") == std::string::npos) continue;
+    const Json& regarding = sim::Get(event, "regarding");
+    const std::string kind = Text(sim::Get(regarding, "kind"));
+    const std::string name = kind == "Workload" ? std::string("of a Job") : Text(sim::Get(regarding, "name"));
+    events.insert(Text(sim::Get(event, "type")) + " " + kind + "/" + name + " " + Text(sim::Get(event, "reason")));
+  }
+  return events;
+}
+
 // A watch lags a little: all that the API server has now must have come.
 void Stage::AwaitSeen() {
   const auto key = [](const Json& job) {
@@ -299,7 +312,7 @@ void Stage::AwaitRunning(const std::string& job) {
   Await(job + " runs", [&] {
     const Json now = Job(job);
     return !now.is_null() && !Flag(At(now, "spec", "suspend")) &&
-           Number(At(now, "status", "ready")) == Number(At(now, "spec", "parallelism")) &&
+           Number(At(now, "status", "active")) == Number(At(now, "spec", "parallelism")) &&
            Condition(job, "Admitted") == "True/Admitted";
   });
 }
@@ -337,6 +350,13 @@ void Stage::AwaitGone(const std::string& path) {
   Await(path + " is gone", [&] { return Get(path).is_null(); });
 }
 
+void Stage::Crash(const std::function<void()>& meanwhile) {
+  world_->KillMuster();
+  crashed_ = true;
+  meanwhile();
+  world_->StartMuster();
+}
+
 // ---- judging ------------------------------------------------------------------------------------
 
 Json Stage::Facts() {
@@ -354,6 +374,8 @@ Json Stage::Facts() {
   for (const Json& queue : List(std::string(kKueue) + "namespaces/" + name_ + "/localqueues")) {
     facts["queues"]["LocalQueue " + Text(At(queue, "metadata", "name"))] = QueueFacts(queue);
   }
+  // What was not told yet at a crash is lost: Events are aggregated, and may be dropped.
+  if (!crashed_) facts["events"] = Events();
   return facts;
 }
 

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,12 +99,14 @@ class Stage {
   bool Suspended(const std::string& job) { return Flag(At(Job(job), "spec", "suspend")); }
   // The value of muster.dev/flavor in the template's node selector; empty without.
   std::string FlavorOf(const std::string& job);
+  // "Normal Job/train Started", of Muster's Events.
+  std::set<std::string> Events();
   // How often the Job of that name went from suspended to running.
   int Starts(const std::string& job);
 
   // ---- waits; each fails the test where it does not come ----
   void Await(const std::string& what, const std::function<bool()>& holds);
-  // Started, with all its pods, and its Workload says so.
+  // Started, with all its pods there (if not ready yet), and its Workload says so.
   void AwaitRunning(const std::string& job);
   // Its Workload has no reservation, and this is why. Empty: nobody has looked at it yet, and nothing is said, as in
   // Kueue.
@@ -112,6 +115,9 @@ class Stage {
   // Suspended, no pod left, and no trace of the admission on the Job.
   void AwaitStopped(const std::string& job);
   void AwaitGone(const std::string& path);
+
+  // Muster is killed, and starts again.
+  void Crash(const std::function<void()>& meanwhile = [] {});
 
   // What is shown must be, and stay in all worlds, the same.
   void Check(const std::string& title);
@@ -131,6 +137,7 @@ class Stage {
   std::vector<Checkpoint> checkpoints_;
   std::unique_ptr<WatchLines> jobs_;
   Judge judge_;
+  bool crashed_ = false;
 };
 
 using Scenario = void (*)(Stage&);

@@ -15,6 +15,11 @@ SCENARIO_ON_WORLDS(fits, "A Job that fits starts whole, with its flavor, and end
   CHECK(stage.Condition("train", "QuotaReserved") == "True/QuotaReserved");
   CHECK(stage.Condition("train", "Admitted") == "True/Admitted");
   CHECK(Number(At(stage.Job("train"), "status", "succeeded")) == 4);
+  // The Events of Kueue (kueue_semantics 8.2).
+  const std::set<std::string> told = {"Normal Job/train CreatedWorkload", "Normal Job/train Started",
+                                      "Normal Job/train FinishedWorkload", "Normal Workload/of a Job QuotaReserved",
+                                      "Normal Workload/of a Job Admitted"};
+  stage.Await("every Event is there", [&] { return stage.Events() == told; });
   CHECK(stage.Starts("train") == 1);
 }
 
