@@ -419,6 +419,9 @@ TEST_CASE("a start that a former leader decided on is refused, however late it c
   REQUIRE(Eventually([&] { return !try_start("2-2").ok(); }));
   CHECK(try_start("2-1").ok());
   CHECK(try_start("3-1").ok());
+  // A Lease that was released, as one that nobody uses any more.
+  REQUIRE(world.admin().MergePatch(lease, R"({"spec": {"holderIdentity": ""}})").ok());
+  CHECK(Eventually([&] { return try_start("9-1").ok(); }));
   REQUIRE(world.admin().Delete(lease).ok());
   REQUIRE(Eventually([&] { return try_start("9-1").ok(); }));  // as the other tests of this file expect
 }

@@ -243,7 +243,8 @@ oldObject.)",
 
 // A start that a former leader decided on and that was held up on its way. Claims begin with the term of the leader
 // that made them (engine/objects.h), which is the number of the Lease's transitions plus one. A Job that is started
-// again under the claim it has is no new decision, and its patch tests the record.
+// again under the claim it has is no new decision, and its patch tests the record. While nobody holds the Lease nobody
+// has decided anything since: whoever takes it reads what was started until then.
 PolicySpec Fence(const PolicyOptions& options) {
   const auto claim_in = [](std::string_view object) {
     return absl::StrCat(std::string(object), ".", kRecordOf, R"(.orValue('').find('"claim":"[^"]*'))");
@@ -259,7 +260,7 @@ PolicySpec Fence(const PolicyOptions& options) {
       {"oldClaim", claim_in("oldObject")},
       {"term", "string(params.spec.?leaseTransitions.orValue(0) + 1)"},
   };
-  spec.rules = {{R"(variables.claim == variables.oldClaim ||
+  spec.rules = {{R"(params.spec.?holderIdentity.orValue('') == '' || variables.claim == variables.oldClaim ||
 variables.claim.startsWith('"claim":"' + variables.term + '-'))",
                  R"('metadata.annotations[muster.dev/admission]: ' + variables.claim +
 '" was decided on by a former leader; the term now is ' + variables.term)"}};
