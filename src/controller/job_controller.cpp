@@ -68,6 +68,7 @@ void JobController::JobDeleted(const Job& last) {
   }
   deps_.env.executor->Cancel(std::exchange(entry.timer, 0));
   entry.job = std::make_shared<const Job>(last);
+  if (leading()) CatchUp(&entry);
   if (entry.told.has_value() && leading()) Apply(engine::WorkloadDeleted{last.meta.uid});
   Depart(std::move(entry));
 }
@@ -409,12 +410,14 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
 void JobController::Finish(Entry* entry) {
   if (entry->finished) return;
   entry->finished = true;
+  CatchUp(entry);
   const Job& job = *entry->job;
   const WallTime now = deps_.env.clock->Now();
   if (entry->claim.has_value()) {
     entry->last_admission = entry->claim->record.admission;
     entry->last_reserved_at = entry->claim->record.reserved_at;
-    entry->last_eviction = entry->claim->eviction.has_value() ? entry->claim->eviction : entry->claim->record.eviction;
+    // One that was ordered and never made was none.
+    entry->last_eviction = entry->claim->record.eviction;
   } else if (job.record != nullptr) {
     entry->last_admission = job.record->admission;
     entry->last_reserved_at = job.record->reserved_at;

@@ -187,6 +187,8 @@ class JobController final : public WorkloadSource {
   void StartAnswered(Entry* entry, engine::ClaimId claim, std::shared_ptr<const Job> basis, const k8s::Result& result);
   void StartVerified(Entry* entry, engine::ClaimId claim, const Job& basis, const k8s::Result& first);
   void Started(Entry* entry);
+  void NoteStarted(Entry* entry);
+  void CatchUp(Entry* entry);
   void DropClaim(Entry* entry, WallTime not_before, std::string message);
   void FailToStart(Entry* entry, const std::string& message);
   void ReconcileRunning(Entry* entry);
@@ -200,6 +202,7 @@ class JobController final : public WorkloadSource {
   void OrderStop(Entry* entry, Eviction eviction);
   void SendStop(Entry* entry);
   void Stopped(Entry* entry);
+  void NoteStopped(Entry* entry);
   void ReconcileLeaving(Entry* entry);
   void Release(Entry* entry);
   void SuspendUnadmitted(Entry* entry);

@@ -1,5 +1,6 @@
 #include "muster/controller/job_patch.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -39,6 +40,16 @@ void TestSpec(const Job& job, JsonPatch* patch) {
   patch->TestInt("/metadata/generation", job.meta.generation);
   // An absent `suspend` is false; the API server fills it in.
   if (job.suspend) patch->TestBool("/spec/suspend", true);
+}
+
+template <size_t N>
+bool SameKeys(const Labels& a, const Labels& b, const std::array<std::string_view, N>& keys) {
+  return a.empty() == b.empty() && std::all_of(keys.begin(), keys.end(), [&](std::string_view key) {
+           const auto in_a = a.find(key);
+           const auto in_b = b.find(key);
+           return in_a == a.end() || in_b == b.end() ? in_a == a.end() && in_b == b.end()
+                                                     : in_a->second == in_b->second;
+         });
 }
 
 // The record is the one that the decision knew.
@@ -139,6 +150,12 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   PatchCounts(job, parallelism, completions, &patch);
   patch.AddBool("/spec/suspend", false);
   return JobPatch{patch.Take(), std::move(record)};
+}
+
+bool StartStillFits(const Job& basis, const Job& now) {
+  return basis.meta.uid == now.meta.uid && basis.meta.generation == now.meta.generation &&
+         basis.suspend == now.suspend && SameKeys(basis.meta.labels, now.meta.labels, kLabelsRead) &&
+         SameKeys(basis.meta.annotations, now.meta.annotations, kAnnotationsRead);
 }
 
 JobPatch BuildStop(const Job& job, const Record& record, const Eviction& eviction) {

@@ -31,12 +31,6 @@ bool CarriesClaim(const Job& job, engine::ClaimId claim, Record::State state) {
   return job.record != nullptr && job.record->claim == claim && job.record->state == state;
 }
 
-// Nothing that the decision read has changed.
-bool SameBasis(const Job& a, const Job& b) {
-  return a.meta.uid == b.meta.uid && a.meta.generation == b.meta.generation && a.suspend == b.suspend &&
-         a.meta.labels == b.meta.labels && a.meta.annotations == b.meta.annotations;
-}
-
 }  // namespace
 
 void JobController::HandleAdmit(const engine::Admit& admit) {
@@ -139,7 +133,8 @@ void JobController::StartVerified(Entry* entry, engine::ClaimId claim, const Job
   }
   const Job& job = *entry->job;
   if (CarriesClaim(job, claim, Record::State::kStarted)) return;  // Reconcile follows and finds it
-  if (!SameBasis(job, basis)) {
+  if (!StartStillFits(basis, job)) {
+    // Should the first write still be on its way, it will be refused.
     spdlog::info("a job changed before it was started, it is decided on again{}", JobFields(job));
     DropClaim(entry, {}, "");
   } else if (first.outcome == k8s::Outcome::kUnknown) {
@@ -154,6 +149,11 @@ void JobController::StartVerified(Entry* entry, engine::ClaimId claim, const Job
 }
 
 void JobController::Started(Entry* entry) {
+  NoteStarted(entry);
+  Reconcile(entry);
+}
+
+void JobController::NoteStarted(Entry* entry) {
   Claim& claim = *entry->claim;
   const Job& job = *entry->job;
   claim.state = ClaimState::kWritten;
@@ -175,7 +175,18 @@ void JobController::Started(Entry* entry) {
                                                      {"localQueue", claim.record.local_queue},
                                                      {"claim", claim.record.claim.ToString()}}));
   TouchWorkload(*entry, Urgency::kNow);
-  Reconcile(entry);
+}
+
+// An end may be seen before the answer to the write that came before it.
+void JobController::CatchUp(Entry* entry) {
+  if (!entry->claim.has_value()) return;
+  const Claim& claim = *entry->claim;
+  const engine::ClaimId id = claim.record.claim;
+  const bool stopped = CarriesClaim(*entry->job, id, Record::State::kStopped);
+  if (claim.state == ClaimState::kPlanned && (stopped || CarriesClaim(*entry->job, id, Record::State::kStarted))) {
+    NoteStarted(entry);
+  }
+  if (stopped && (claim.state == ClaimState::kWritten || claim.state == ClaimState::kActive)) NoteStopped(entry);
 }
 
 void JobController::DropClaim(Entry* entry, WallTime not_before, std::string message) {

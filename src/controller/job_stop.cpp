@@ -61,6 +61,11 @@ void JobController::SendStop(Entry* entry) {
 
 // The Job shows the stop.
 void JobController::Stopped(Entry* entry) {
+  NoteStopped(entry);
+  Reconcile(entry);
+}
+
+void JobController::NoteStopped(Entry* entry) {
   Claim& claim = *entry->claim;
   const Job& job = *entry->job;
   claim.state = ClaimState::kLeaving;
@@ -88,7 +93,6 @@ void JobController::Stopped(Entry* entry) {
                                                        {"message", eviction.message}}));
   }
   TouchWorkload(*entry, Urgency::kLeisure);
-  Reconcile(entry);
 }
 
 void JobController::ReconcileLeaving(Entry* entry) {

@@ -87,6 +87,8 @@ TEST_CASE("A start is void once anything that it was decided on has changed") {
   const auto refused = [&](auto change) {
     Json changed = job;
     change(&changed);
+    // A later look at the Job tells as much.
+    CHECK(StartStillFits(MustDecode(json), MustDecode(changed.dump())) == Applies(changed, patch));
     return !Applies(changed, patch);
   };
   CHECK(refused([](Json* j) { (*j)["metadata"]["uid"] = "another"; }));
@@ -107,6 +109,7 @@ TEST_CASE("A start is void once anything that it was decided on has changed") {
   REQUIRE(Applies(with, without));
   with["metadata"]["annotations"]["x"] = "y";  // adding the whole map would wipe this out
   CHECK_FALSE(Applies(with, without));
+  CHECK_FALSE(StartStillFits(MustDecode(bare), MustDecode(with.dump())));
 }
 
 TEST_CASE("Partial admission lowers parallelism, and completions only of Indexed Jobs that say so") {

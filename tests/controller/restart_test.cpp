@@ -1,5 +1,6 @@
 // Restarts, fail-over and faults.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "world.h"
 
@@ -88,7 +89,26 @@ void AtRest(World& world, Process& muster) {
   }
   const size_t before = world.server.writes().size();
   world.RunFor(std::chrono::minutes(1));
-  CHECK(world.Writes(before).empty());
+  std::map<std::string, int> writes = world.Writes(before);
+  writes.erase("update leases");
+  CHECK(writes.empty());
+}
+
+// How often a Job was stopped, by what its Workload says.
+int64_t Evictions(const World& world, const std::string& job) {
+  int64_t sum = 0;
+  const Json counts = At(world.WorkloadOf(job), "status", "schedulingStats", "evictions");
+  for (const Json& count : counts) sum += sim::Number(sim::Get(count, "count"));
+  return sum;
+}
+
+// Who started again was stopped, and its Workload says so. One that was stopped in its last moments may have ended all
+// the same.
+void CheckStarts(const World& world, const Referee& referee, const std::string& job) {
+  INFO(job << " " << world.WorkloadOf(job).dump());
+  const int64_t evictions = Evictions(world, job);
+  CHECK(referee.starts(job) >= std::max<int64_t>(1, evictions));
+  CHECK(referee.starts(job) <= 1 + evictions);
 }
 
 TEST_CASE("After a restart running gangs keep their quota and waiting ones their turn") {
@@ -246,9 +266,62 @@ TEST_CASE("Every kind of write may fail in every way") {
         CHECK(world.server.faults().hits(id) == 3);
         for (int i = 0; i < 5; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
         AtRest(world, muster);
+        CHECK(muster.telemetry.admitted == 5);
+        CHECK(muster.telemetry.finished == 5);
       }
     }
   }
+}
+
+TEST_CASE("A Job that ends before its start is answered has been started all the same") {
+  World world;
+  Referee referee(&world, 4);
+  Process& muster = world.Start();
+  world.MakeQueues("4");
+  FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"patch"};
+  rule.resource = "jobs";
+  rule.times = 1;
+  rule.fault.kind = GENERATE(Fault::Kind::kDelayAnswer, Fault::Kind::kLoseAnswer);
+  rule.fault.delay = std::chrono::seconds(30);
+  world.server.faults().Add(rule);
+  world.MakeJob("job-0", 2, 1);
+  const bool deleted = GENERATE(false, true);
+  CAPTURE(deleted);
+  REQUIRE(world.RunUntil([&] { return world.Finished("job-0"); }));
+  if (deleted) world.Delete("jobs", "team", "job-0");
+  world.RunFor(std::chrono::minutes(1));
+  CHECK(muster.telemetry.admitted == 1);
+  CHECK(muster.telemetry.finished == 1);
+  if (!deleted) AtRest(world, muster);
+}
+
+TEST_CASE("A stop that was ordered and never made is no eviction") {
+  World world;
+  Process& muster = world.Start();
+  world.MakeQueues("4");
+  FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"patch"};
+  rule.resource = "jobs";
+  rule.body_contains = R"("op":"add","path":"/spec/suspend","value":true)";
+  rule.fault.kind = Fault::Kind::kAnswer;
+  rule.fault.status = 500;
+  rule.times = -1;
+  const auto id = world.server.faults().Add(rule);
+  world.MakeJob("job-0", 2, 5);
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+  REQUIRE(world.RunUntil([&] { return world.Finished("job-0"); }));
+  CHECK(world.server.faults().hits(id) > 0);
+  world.RunFor(std::chrono::minutes(1));
+  const Json workload = world.WorkloadOf("job-0");
+  INFO(workload.dump());
+  CHECK(sim::HasCondition(workload, "Finished"));
+  CHECK_FALSE(sim::HasCondition(workload, "Evicted"));
+  CHECK(Evictions(world, "job-0") == 0);
+  CHECK(muster.telemetry.evicted.empty());
 }
 
 // Killed after each of the first steps of a life with a stop in it; the next process finds everything.
@@ -288,7 +361,49 @@ TEST_CASE("The process may be killed at any write") {
         world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
         AllFinish(world, 3);
         AtRest(world, second);
+        for (int i = 0; i < 3; ++i) CheckStarts(world, referee, "job-" + std::to_string(i));
       }
+    }
+  }
+}
+
+// Gangs come and their queue is drained now and then, while processes die at any moment of their lives, also before
+// they lead.
+TEST_CASE("The process may be killed at random points") {
+  const uint64_t seeds = std::getenv("MUSTER_LONG") != nullptr ? 300 : 30;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    DYNAMIC_SECTION("seed " << seed) {
+      World world(seed);
+      Referee referee(&world, 8);
+      SeededRandom random = world.executor.NewRandom("kills");
+      world.MakeQueues("8");
+      if (seed % 2 == 0) {
+        sim::RandomFaults rates;
+        rates.user = World::kMuster;
+        rates.write_permille = 100;
+        rates.read_permille = 30;
+        rates.watch_line_permille = 5;
+        world.server.faults().SetRandom(world.executor.NewRandom("faults"), rates);
+      }
+      Process* muster = &world.Start("a-0");
+      for (int i = 0; i < 24; ++i) {
+        world.MakeJob("job-" + std::to_string(i), 1 + i % 4, 1 + static_cast<int>(random.Below(20)));
+      }
+      for (int kill = 1; kill <= 8; ++kill) {
+        if (random.Below(4) != 0) world.RunUntil([&] { return muster->controller->health().leading; });
+        const bool drain = random.Below(3) == 0;
+        world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", drain ? "HoldAndDrain" : "None"}}}});
+        const uint64_t most_ms = random.Below(2) == 0 ? 200 : 15'000;
+        world.RunFor(std::chrono::milliseconds(random.Below(most_ms)));
+        world.Kill(*muster);
+        muster = &world.Start("a-" + std::to_string(kill));
+      }
+      world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+      world.server.faults().ClearRandom();
+      if (muster->lost_leadership) muster = &world.Start("a-9");
+      AllFinish(world, 24);
+      AtRest(world, *muster);
+      for (int i = 0; i < 24; ++i) CheckStarts(world, referee, "job-" + std::to_string(i));
     }
   }
 }
