@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "fixture/text.h"
 
@@ -15,7 +16,7 @@ using cluster::Cluster;
 using cluster::Credentials;
 using cluster::FaultProxy;
 using cluster::Match;
-using cluster::Process;
+using cluster::Muster;
 using cluster::Quote;
 using std::chrono::seconds;
 
@@ -23,13 +24,22 @@ namespace {
 
 constexpr std::string_view kKueue = "/apis/kueue.x-k8s.io/v1beta2/";
 
-// A lease that is taken over within seconds, so that a test can kill often.
-constexpr std::string_view kConfig = R"(apiVersion: config.kueue.x-k8s.io/v1beta2
+constexpr char kConfig[] = R"(apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 health: {healthProbeBindAddress: "127.0.0.1:0"}
 metrics: {bindAddress: "127.0.0.1:0", enableClusterQueueResources: true}
-leaderElection: {leaderElect: true, leaseDuration: 8s, renewDeadline: 5s, retryPeriod: 500ms}
+leaderElection: {leaderElect: true, leaseDuration: $0, renewDeadline: $1, retryPeriod: $2}
 )";
+
+std::string ConfigOf(Lease lease) {
+  switch (lease) {
+    case Lease::kShipped:
+      return absl::Substitute(kConfig, "15s", "10s", "2s");
+    case Lease::kHasty:
+      return absl::Substitute(kConfig, "4s", "2500ms", "500ms");
+  }
+  return "";
+}
 
 std::string Jobs(const std::string& ns) { return Cat("/apis/batch/v1/namespaces/", ns, "/jobs"); }
 
@@ -75,6 +85,39 @@ std::string QueueDiffers(const std::string& what, const Json& status, const Coun
   return "";
 }
 
+// Adds the Job to the count, and says what its Workload says otherwise.
+std::string JobDiffers(const Json& job, const Json& workload, Count* count) {
+  const bool over = IsOver(job);
+  const bool running = !over && !job.At("spec/suspend").Bool();
+  count->running += running ? 1 : 0;
+  count->waiting += !over && !running ? 1 : 0;
+  count->gpus += running ? job.At("spec/parallelism").Int() : 0;
+  const std::string name = job.At("metadata/name").Str();
+  // A Job that ended before a process looked gets none any more.
+  if (workload.IsNull()) return over ? "" : Cat("no Workload of the Job ", name);
+  const bool shown = Has(workload, "Finished") == over && (over || Has(workload, "Admitted") == running);
+  if (!shown) return Cat("Workload of ", name, ": ", workload.At("status").Dump());
+  if (running && job.At("spec/template/spec/nodeSelector")["muster.dev/gpu"].Str() != "h100") {
+    return Cat("Job ", name, " runs without its flavor");
+  }
+  return "";
+}
+
+std::string MetricsDiffer(const std::string& metrics, const std::string& cluster_queue, const Count& count) {
+  const std::pair<const char*, int64_t> gauges[] = {{"kueue_pending_workloads", count.waiting},
+                                                    {"kueue_reserving_active_workloads", count.running},
+                                                    {"kueue_admitted_active_workloads", count.running},
+                                                    {"kueue_cluster_queue_resource_reservation", count.gpus},
+                                                    {"kueue_cluster_queue_resource_usage", count.gpus}};
+  for (const auto& [name, counted] : gauges) {
+    const std::optional<double> value = cluster::Metric(metrics, name, {{"cluster_queue", cluster_queue}});
+    const std::string diff =
+        Differs(name, value.has_value() ? Cat(static_cast<int64_t>(*value)) : "missing", Cat(counted));
+    if (!diff.empty()) return diff;
+  }
+  return "";
+}
+
 }  // namespace
 
 // ---- watching -----------------------------------------------------------------------------------
@@ -97,6 +140,7 @@ void JobWatch::Take(const Json& line) {
   const bool suspended = job.At("spec/suspend").Bool();
   if (!first && seen.suspended && !suspended) ++seen.starts;
   seen.suspended = suspended;
+  seen.job = job;
   const bool holds =
       line["type"].Str() != "DELETED" && !IsOver(job) && (!suspended || job.At("status/active").Int() > 0);
   seen.gpus = holds ? job.At("spec/parallelism").Int() : 0;
@@ -113,6 +157,23 @@ int JobWatch::Starts(const std::string& ns, const std::string& name) const {
   return job == jobs->second.end() ? -1 : job->second.starts;
 }
 
+int JobWatch::Starts(const std::string& ns) const {
+  const std::lock_guard lock(mutex_);
+  const auto jobs = jobs_.find(ns);
+  if (jobs == jobs_.end()) return 0;
+  int sum = 0;
+  for (const auto& [name, seen] : jobs->second) sum += seen.starts;
+  return sum;
+}
+
+Json JobWatch::Job(const std::string& ns, const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto jobs = jobs_.find(ns);
+  if (jobs == jobs_.end()) return {};
+  const auto job = jobs->second.find(name);
+  return job == jobs->second.end() ? Json() : job->second.job;
+}
+
 int64_t JobWatch::MostGpus(const std::string& ns) const {
   const std::lock_guard lock(mutex_);
   const auto most = most_.find(ns);
@@ -127,7 +188,7 @@ std::string JobWatch::End() const {
 // ---- the world ----------------------------------------------------------------------------------
 
 World::World() {
-  auto cluster = Cluster::Start({.nodes = {{.name = "gpu", .count = 8, .labels = {{"muster.dev/gpu", "h100"}}}}});
+  auto cluster = Cluster::Start({.nodes = {{.name = "gpu", .count = 24, .labels = {{"muster.dev/gpu", "h100"}}}}});
   INFO(cluster.status());
   REQUIRE(cluster.ok());
   cluster_ = *std::move(cluster);
@@ -140,12 +201,6 @@ World::World() {
   auto proxy = FaultProxy::Start(cluster_->authority(), cluster_->port());
   REQUIRE(proxy.ok());
   proxy_ = *std::move(proxy);
-  const auto kubeconfig = cluster_->ServiceAccount("muster-system", "muster", proxy_->url());
-  INFO(kubeconfig.status());
-  REQUIRE(kubeconfig.ok());
-  kubeconfig_ = *kubeconfig;
-  config_ = cluster_->dir() + "/muster.yaml";
-  cluster::WriteFile(config_, std::string(kConfig));
   cluster_->SubmitterKubeconfig();  // grants the rights
   Credentials credentials;
   credentials.cert = cluster_->authority().IssueClient("submitter", {});
@@ -163,23 +218,36 @@ World::World() {
   }));
 }
 
-void World::Start() {
-  auto muster =
-      Process::Spawn({.args = {MUSTER_BIN_DIR "/muster", "run", "--config", config_, "--kubeconfig", kubeconfig_},
-                      .log_file = cluster_->dir() + "/muster.log"});
+void World::Start(Lease lease) {
+  lease_ = lease;
+  muster_.reset();
+  auto muster = Muster::Start(*cluster_, {.server = proxy_->url(), .config = ConfigOf(lease)});
   INFO(muster.status());
   REQUIRE(muster.ok());
   muster_ = *std::move(muster);
 }
 
+std::unique_ptr<Muster> World::StartAnother(Lease lease) {
+  auto muster = Muster::Start(*cluster_, {.name = "another", .config = ConfigOf(lease)});
+  INFO(muster.status());
+  REQUIRE(muster.ok());
+  return *std::move(muster);
+}
+
 void World::Stop() {
   proxy_->Clear();
-  muster_->Terminate();
+  if (muster_ != nullptr) muster_->process().Terminate();
   muster_.reset();
 }
 
 void World::KeepRunning() {
-  if (!muster_->Running()) Start();
+  if (muster_ == nullptr || muster_->process().Running()) return;
+  ++restarts_;
+  Start(lease_);
+}
+
+bool World::Leads(const Muster& muster) {
+  return muster.Metric("muster_standing_problems", {{"replica_role", "leader"}}).has_value();
 }
 
 bool World::Await(const std::function<bool()>& holds, seconds patience) {
@@ -189,7 +257,7 @@ bool World::Await(const std::function<bool()>& holds, seconds patience) {
         return holds();
       },
       patience, std::chrono::milliseconds(100));
-  if (!held) UNSCOPED_INFO("Muster's log ends:\n" << muster_->LogTail(8));
+  if (!held) UNSCOPED_INFO("Muster's log ends:\n" << muster_->process().LogTail(8));
   return held;
 }
 
@@ -203,10 +271,14 @@ void World::MakeQueue(const std::string& ns, int gpus) {
       "coveredResources": ["nvidia.com/gpu"],
       "flavors": [{"name": "h100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "$1"}]}]}]}})",
                               Quote(ns), gpus));
+  MakeLocalQueue(ns, "lq");
+}
+
+void World::MakeLocalQueue(const std::string& ns, const std::string& name) {
   CreateSoon(admin(), Cat(kKueue, "namespaces/", ns, "/localqueues"),
              absl::Substitute(R"({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
-      "metadata": {"name": "lq"}, "spec": {"clusterQueue": $0}})",
-                              Quote(ns)));
+      "metadata": {"name": $1}, "spec": {"clusterQueue": $0}})",
+                              Quote(ns), Quote(name)));
 }
 
 void World::PatchClusterQueue(const std::string& name, const std::string& spec) {
@@ -235,6 +307,12 @@ bool World::Running(const std::string& ns, const std::string& name) {
 
 bool World::Waiting(const std::string& ns, const std::string& name) { return Job(ns, name).At("spec/suspend").Bool(); }
 
+bool World::Restored(const std::string& ns, const std::string& name) {
+  const Json job = watched_->Job(ns, name);
+  return job.At("spec/suspend").Bool() && job.At("status/active").Int() == 0 &&
+         job.At("metadata/annotations")["muster.dev/admission"].IsNull();
+}
+
 Json World::Workload(const std::string& ns, const std::string& job) {
   const Json list = admin().Get(Cat(kKueue, "namespaces/", ns, "/workloads")).json;
   for (const Json& workload : list["items"].Items()) {
@@ -247,6 +325,12 @@ Json World::Condition(const std::string& ns, const std::string& job, std::string
   return Workload(ns, job).At("status/conditions").Find("type", type);
 }
 
+int64_t World::Evictions(const Json& workload) {
+  int64_t sum = 0;
+  for (const Json& count : workload.At("status/schedulingStats/evictions").Items()) sum += count["count"].Int();
+  return sum;
+}
+
 bool World::AwaitEnd(const std::string& ns, const std::vector<std::string>& but) {
   std::string open;
   const bool ended = Await([&] {
@@ -254,7 +338,8 @@ bool World::AwaitEnd(const std::string& ns, const std::vector<std::string>& but)
     const Json list = admin().Get(Jobs(ns)).json;
     for (const Json& job : list["items"].Items()) {
       const std::string name = job.At("metadata/name").Str();
-      if (!Has(job, "Complete") && std::find(but.begin(), but.end(), name) == but.end()) open += " " + name;
+      if (std::find(but.begin(), but.end(), name) != but.end()) continue;
+      if (!Has(job, "Complete") || !Has(watched_->Job(ns, name), "Complete")) open += " " + name;
     }
     return open.empty() && !list["items"].Items().empty();
   });
@@ -262,42 +347,60 @@ bool World::AwaitEnd(const std::string& ns, const std::vector<std::string>& but)
   return ended;
 }
 
-std::string World::Recount(const std::string& ns) {
+Snapshot World::Look() {
+  Snapshot seen;
+  const auto list = [this](const std::string& path) { return admin().Get(path).json["items"].Items(); };
+  for (const Json& job : list("/apis/batch/v1/jobs")) seen.jobs[job.At("metadata/namespace").Str()].push_back(job);
+  for (const Json& workload : list(Cat(kKueue, "workloads"))) {
+    seen.workloads[workload.At("metadata/namespace").Str()].push_back(workload);
+  }
+  for (const Json& queue : list(Cat(kKueue, "clusterqueues"))) {
+    seen.cluster_queues.insert_or_assign(queue.At("metadata/name").Str(), queue);
+  }
+  for (const Json& queue : list(Cat(kKueue, "localqueues"))) {
+    if (queue.At("metadata/name").Str() == "lq") {
+      seen.local_queues.insert_or_assign(queue.At("metadata/namespace").Str(), queue);
+    }
+  }
+  seen.metrics = muster_->Metrics();
+  return seen;
+}
+
+std::string World::Recount(const Snapshot& seen, const std::string& ns) {
   Count count;
   std::map<std::string, Json> workloads;  // by the uid of the Job
-  for (const Json& workload : admin().Get(Cat(kKueue, "namespaces/", ns, "/workloads")).json["items"].Items()) {
+  for (const Json& workload : seen.workloads.contains(ns) ? seen.workloads.at(ns) : std::vector<Json>()) {
     const std::string uid = workload.At("metadata/ownerReferences/0/uid").Str();
     if (!workloads.emplace(uid, workload).second) return Cat("two Workloads of the Job ", uid);
   }
-  for (const Json& job : admin().Get(Jobs(ns)).json["items"].Items()) {
-    const bool over = IsOver(job);
-    const bool running = !over && !job.At("spec/suspend").Bool();
-    count.running += running ? 1 : 0;
-    count.waiting += !over && !running ? 1 : 0;
-    count.gpus += running ? job.At("spec/parallelism").Int() : 0;
-    const Json workload = workloads[job.At("metadata/uid").Str()];
-    const std::string name = job.At("metadata/name").Str();
-    if (workload.IsNull()) return Cat("no Workload of the Job ", name);
-    if (Has(workload, "Finished") != over) return Cat("Workload of ", name, ": ", workload.At("status").Dump());
-    if (!over && Has(workload, "Admitted") != running) {
-      return Cat("Workload of ", name, ": ", workload.At("status").Dump());
-    }
-    if (running && job.At("spec/template/spec/nodeSelector")["muster.dev/gpu"].Str() != "h100") {
-      return Cat("Job ", name, " runs without its flavor");
-    }
+  for (const Json& job : seen.jobs.contains(ns) ? seen.jobs.at(ns) : std::vector<Json>()) {
+    const std::string diff = JobDiffers(job, workloads[job.At("metadata/uid").Str()], &count);
+    if (!diff.empty()) return diff;
   }
-  const Json cluster_queue = admin().Get(Cat(kKueue, "clusterqueues/", ns)).json;
-  const std::string diff = QueueDiffers("ClusterQueue", cluster_queue["status"], count);
-  if (!diff.empty()) return diff;
-  const Json local_queue = admin().Get(Cat(kKueue, "namespaces/", ns, "/localqueues/lq")).json;
-  return QueueDiffers("LocalQueue", local_queue["status"], count);
+  if (!seen.cluster_queues.contains(ns) || !seen.local_queues.contains(ns)) return "a queue is missing";
+  std::string diff = QueueDiffers("ClusterQueue", seen.cluster_queues.at(ns)["status"], count);
+  if (diff.empty()) diff = QueueDiffers("LocalQueue", seen.local_queues.at(ns)["status"], count);
+  if (diff.empty()) diff = MetricsDiffer(seen.metrics, ns, count);
+  return diff;
 }
 
-void World::CheckRecount(const std::string& ns) {
+void World::CheckRecount(const std::vector<std::string>& namespaces) {
   std::string diff;
-  const bool agrees = Await([&] { return (diff = Recount(ns)).empty(); }, seconds(60));
-  INFO(ns << ": " << diff);
+  const bool agrees = Await(
+      [&] {
+        const Snapshot seen = Look();
+        for (const std::string& ns : namespaces) {
+          if (diff = Recount(seen, ns); !diff.empty()) {
+            diff = Cat(ns, ": ", diff);
+            return false;
+          }
+        }
+        return true;
+      },
+      seconds(120));
+  INFO(diff);
   CHECK(agrees);
+  CHECK(watched_->End().empty());
 }
 
 std::map<std::string, int> World::Writes(const std::string& ns) {
@@ -314,6 +417,8 @@ World& Shared() {
   static const std::unique_ptr<World> world = std::make_unique<World>();
   return *world;
 }
+
+bool Long() { return std::getenv("MUSTER_LONG") != nullptr; }
 
 // ---- which write --------------------------------------------------------------------------------
 

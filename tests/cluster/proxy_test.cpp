@@ -233,6 +233,13 @@ TEST_CASE("A held request reaches the server when it is let go, or never; its se
   CHECK(held.get().status == 0);
   CHECK(bench.Value("held") == 1);
 
+  rule = bench.proxy->Add({.method = "PATCH"}, Hold());
+  held = std::async(std::launch::async, [&] { return bench.Set("held", 2); });
+  REQUIRE(bench.proxy->AwaitHits(rule));
+  bench.proxy->Remove(rule, /*forward=*/false);
+  CHECK(held.get().status == 0);
+  CHECK(bench.Value("held") == 1);
+
   // The client is gone when the write is let through: it is applied all the same.
   rule = bench.proxy->Add({.method = "PATCH"}, Hold());
   CHECK(bench.Set("held", 3, milliseconds(200)).status == 0);
