@@ -78,6 +78,24 @@ TEST_CASE("A Job that fits takes four writes from creation to its end, and every
   muster.controller->engine()->Validate();
 }
 
+TEST_CASE("A Job is charged what the configuration makes of its requests") {
+  Options options = World::DefaultOptions();
+  gang::Transformation twice;  // kept, and the same again
+  twice.input = "cpu";
+  twice.outputs = {{"cpu", Quantity::FromInteger(1)}};
+  options.requests.transformations = {twice};
+  World world;
+  world.Start("", options);
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 60);
+  REQUIRE(world.RunUntil([&] { return !At(world.WorkloadOf("train"), "status", "admission").is_null(); }));
+  CHECK(At(world.WorkloadOf("train"), "status", "admission", "podSetAssignments").dump() ==
+        R"([{"count":2,"flavors":{"cpu":"f"},"name":"main","resourceUsage":{"cpu":"4"}}])");
+  world.MakeJob("more", 1, 60);
+  world.RunFor(std::chrono::seconds(5));
+  CHECK(Suspended(world, "more"));
+}
+
 TEST_CASE("What becomes of a Job is logged with its names in fields") {
   std::ostringstream text;
   const auto before = spdlog::default_logger();

@@ -27,7 +27,7 @@ Options World::DefaultOptions() {
   return options;
 }
 
-Process& World::Start(const std::string& identity) {
+Process& World::Start(const std::string& identity, Options options) {
   processes.push_back(std::make_unique<Process>());
   Process& process = *processes.back();
   process.identity = identity;
@@ -37,7 +37,6 @@ Process& World::Start(const std::string& identity) {
   process.transport = server.Connect(kMuster, process.source.get(), nullptr);
   const Environment env{executor.clock(), &process.random, process.source.get()};
   process.client = std::make_unique<k8s::Client>(env, process.transport.get(), k8s::ClientOptions{});
-  Options options = DefaultOptions();
   options.leader_elect = !identity.empty();
   options.lease.identity = identity;
   process.controller =

@@ -67,7 +67,7 @@ class World {
   ~World();
 
   // `identity` empty: leader election off.
-  Process& Start(const std::string& identity = "");
+  Process& Start(const std::string& identity = "", Options options = DefaultOptions());
   // As SIGKILL.
   void Kill(Process& process);
   static Options DefaultOptions();
