@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "catalog.h"
@@ -23,6 +24,8 @@ namespace muster::controller {
 namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(20);
+// How often a leader looks whether its late renewal was answered after all.
+constexpr Duration kGatePoll = std::chrono::milliseconds(100);
 constexpr Duration kDrainMax = std::chrono::seconds(5);
 // Servers from this minor version on clear the start time of a suspended Job themselves.
 constexpr int kClearsStartTime = 36;
@@ -47,7 +50,7 @@ class Controller::Impl {
   JobController::Deps JobDeps();
   template <typename T>
   Informer<T> Watch(const k8s::Resource& resource, typename k8s::Informer<T>::Decode decode,
-                    std::function<void(const T& object, const T* previous)> changed,
+                    std::function<void(const std::shared_ptr<const T>& object)> changed,
                     std::function<void(const T& last)> deleted, bool metadata_only = false);
   void WatchQueues();
   void WatchSurroundings();
@@ -61,15 +64,19 @@ class Controller::Impl {
   void ForEachInformer(Visit visit) const;
   bool Synced() const;
   void AskVersion();
+  void KueueChanged();
+  void GiveUp(const std::string& why);
   void Elect();
   void TakeOver(uint64_t term);
   void RelistAll(std::function<void()> done);
-  void LeadOnceSynced(uint64_t epoch);
+  void OnceReady(std::function<void()> then);
+  void LeadAbove(uint64_t term);
   void Lead(uint64_t epoch);
   void Apply(engine::Event event);
   void DecideSoon();
   void Decide();
   void ArmDue();
+  void DecideAt(MonoTime when);
   void Drain(MonoTime deadline, std::function<void()> done);
   bool MayWrite() const;
 
@@ -83,7 +90,6 @@ class Controller::Impl {
   TextTable texts_;
   Catalog catalog_;
   bool keeps_start_time_ = false;
-  std::map<std::string, std::string> undecodable_;  // kind -> the last message
   k8s::EventRecorder events_;
   PolicyCheck policies_;
   KueueCheck kueue_;
@@ -106,6 +112,9 @@ class Controller::Impl {
   Informer<Job> job_informer_;
 
   bool decide_posted_ = false;
+  bool stands_ = false;  // for election
+  MonoTime ready_from_{};
+  bool gave_up_ = false;
   bool stopping_ = false;
   Executor::TimerId due_timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -122,7 +131,9 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
       events_(env, client, {.instance = options_.lease.identity.empty() ? "muster" : options_.lease.identity},
               [telemetry] { telemetry->EventDropped(); }),
       policies_(env, client, ExpectedPolicies(PolicyOptionsOf(options_))),
-      kueue_(env, client, options_.kueue_namespace, options_.lease.identity),
+      kueue_(
+          env, client, options_.kueue_namespace,
+          options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
       jobs_(JobDeps()),
       cluster_queue_status_(
           env, client, k8s::kClusterQueues, true,
@@ -178,21 +189,13 @@ JobController::Deps Controller::Impl::JobDeps() {
 template <typename T>
 Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resource,
                                                       typename k8s::Informer<T>::Decode decode,
-                                                      std::function<void(const T& object, const T* previous)> changed,
+                                                      std::function<void(const std::shared_ptr<const T>&)> changed,
                                                       std::function<void(const T& last)> deleted, bool metadata_only) {
-  const std::string kind(resource.kind);
   typename k8s::Informer<T>::Handler handler;
-  handler.upserted = [this, kind, changed](const auto& object, const auto& previous) {
-    undecodable_.erase(kind);
-    changed(*object, previous.get());
-  };
+  handler.upserted = [changed](const auto& object, const auto&) { changed(object); };
   handler.deleted = [deleted](const auto& last) { deleted(*last); };
-  handler.undecodable = [this, kind](const absl::Status& status) {
-    const std::string message(status.message());
-    if (undecodable_[kind] != message) {
-      spdlog::error("an object is left aside{}", LogFields({{"kind", kind}, {"error", message}}));
-    }
-    undecodable_[kind] = message;
+  handler.undecodable = [kind = std::string(resource.kind)](const absl::Status& status) {
+    spdlog::error("an object is left aside{}", LogFields({{"kind", kind}, {"error", std::string(status.message())}}));
   };
   k8s::InformerOptions options;
   options.metadata_only = metadata_only;
@@ -207,7 +210,7 @@ void Controller::Impl::Judged(const std::string& ns) {
 void Controller::Impl::WatchSurroundings() {
   namespaces_ = Watch<WatchedNamespace>(
       k8s::kNamespaces, DecodeWatchedNamespace,
-      [this](const WatchedNamespace& object, const WatchedNamespace*) { NamespaceChanged(object); },
+      [this](const std::shared_ptr<const WatchedNamespace>& object) { NamespaceChanged(*object); },
       [this](const WatchedNamespace& last) {
         catalog_.namespaces.erase(last.meta.name);
         Apply(engine::NamespaceDeleted{last.meta.name});
@@ -215,9 +218,9 @@ void Controller::Impl::WatchSurroundings() {
       true);
   limit_ranges_ = Watch<WatchedLimitRange>(
       k8s::kLimitRanges, [](std::string_view json) { return DecodeLimitRange(json); },
-      [this](const WatchedLimitRange& object, const WatchedLimitRange*) {
-        catalog_.limit_ranges[object.meta.ns].insert_or_assign(object.meta.name, object);
-        Judged(object.meta.ns);
+      [this](const std::shared_ptr<const WatchedLimitRange>& object) {
+        catalog_.limit_ranges[object->meta.ns].insert_or_assign(object->meta.name, *object);
+        Judged(object->meta.ns);
       },
       [this](const WatchedLimitRange& last) {
         catalog_.limit_ranges[last.meta.ns].erase(last.meta.name);
@@ -225,8 +228,8 @@ void Controller::Impl::WatchSurroundings() {
       });
   runtime_classes_ = Watch<WatchedRuntimeClass>(
       k8s::kRuntimeClasses, [](std::string_view json) { return DecodeRuntimeClass(json); },
-      [this](const WatchedRuntimeClass& object, const WatchedRuntimeClass*) {
-        catalog_.runtime_classes.insert_or_assign(object.meta.name, object);
+      [this](const std::shared_ptr<const WatchedRuntimeClass>& object) {
+        catalog_.runtime_classes.insert_or_assign(object->meta.name, *object);
         Judged("");
       },
       [this](const WatchedRuntimeClass& last) {
@@ -236,8 +239,8 @@ void Controller::Impl::WatchSurroundings() {
   const auto watch_classes = [this](const k8s::Resource& resource, PriorityClasses* classes) {
     return Watch<PriorityClass>(
         resource, DecodePriorityClass,
-        [this, classes](const PriorityClass& object, const PriorityClass*) {
-          classes->insert_or_assign(object.meta.name, object);
+        [this, classes](const std::shared_ptr<const PriorityClass>& object) {
+          classes->insert_or_assign(object->meta.name, *object);
           Judged("");
         },
         [this, classes](const PriorityClass& last) {
@@ -260,9 +263,9 @@ void Controller::Impl::NamespaceChanged(const WatchedNamespace& object) {
 void Controller::Impl::WatchQueues() {
   flavor_informer_ = Watch<WatchedFlavor>(
       k8s::kResourceFlavors, DecodeWatchedFlavor,
-      [this](const WatchedFlavor& object, const WatchedFlavor*) {
-        catalog_.flavors.insert_or_assign(object.meta.name, object.flavor);
-        Apply(engine::FlavorChanged{object.flavor});
+      [this](const std::shared_ptr<const WatchedFlavor>& object) {
+        catalog_.flavors.insert_or_assign(object->meta.name, object->flavor);
+        Apply(engine::FlavorChanged{object->flavor});
       },
       [this](const WatchedFlavor& last) {
         catalog_.flavors.erase(last.meta.name);
@@ -270,9 +273,9 @@ void Controller::Impl::WatchQueues() {
       });
   cohorts_ = Watch<WatchedCohort>(
       k8s::kCohorts, DecodeWatchedCohort,
-      [this](const WatchedCohort& object, const WatchedCohort*) {
-        catalog_.cohorts.insert_or_assign(object.meta.name, object.cohort);
-        Apply(engine::CohortChanged{object.cohort});
+      [this](const std::shared_ptr<const WatchedCohort>& object) {
+        catalog_.cohorts.insert_or_assign(object->meta.name, object->cohort);
+        Apply(engine::CohortChanged{object->cohort});
       },
       [this](const WatchedCohort& last) {
         catalog_.cohorts.erase(last.meta.name);
@@ -280,7 +283,7 @@ void Controller::Impl::WatchQueues() {
       });
   cluster_queues_ = Watch<WatchedClusterQueue>(
       k8s::kClusterQueues, DecodeWatchedClusterQueue,
-      [this](const WatchedClusterQueue& object, const WatchedClusterQueue*) { ClusterQueueChanged(object); },
+      [this](const std::shared_ptr<const WatchedClusterQueue>& object) { ClusterQueueChanged(*object); },
       [this](const WatchedClusterQueue& last) {
         catalog_.cluster_queues.erase(last.meta.name);
         cluster_queue_status_.Deleted(last.meta.key());
@@ -288,7 +291,7 @@ void Controller::Impl::WatchQueues() {
       });
   local_queues_ = Watch<WatchedLocalQueue>(
       k8s::kLocalQueues, DecodeWatchedLocalQueue,
-      [this](const WatchedLocalQueue& object, const WatchedLocalQueue*) { LocalQueueChanged(object); },
+      [this](const std::shared_ptr<const WatchedLocalQueue>& object) { LocalQueueChanged(*object); },
       [this](const WatchedLocalQueue& last) {
         catalog_.local_queues.erase({last.meta.ns, last.meta.name});
         local_queue_status_.Deleted(last.meta.key());
@@ -324,23 +327,14 @@ void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
 }
 
 void Controller::Impl::WatchJobs() {
-  k8s::Informer<Workload>::Handler workload_handler;
-  workloads_ = std::make_unique<k8s::Informer<Workload>>(
-      env_, client_, k8s::kWorkloads, k8s::InformerOptions{}, DecodeWorkload,
-      k8s::Informer<Workload>::Handler{
-          [this](const auto& object, const auto&) { jobs_.WorkloadChanged(object); },
-          [this](const auto& last) { jobs_.WorkloadDeleted(*last); },
-          [this](const absl::Status& s) { undecodable_["Workload"] = std::string(s.message()); }});
-  job_informer_ = std::make_unique<k8s::Informer<Job>>(
-      env_, client_, k8s::kJobs, k8s::InformerOptions{},
-      [this](std::string_view json) { return DecodeJob(json, &texts_); },
-      k8s::Informer<Job>::Handler{[this](const auto& object, const auto&) { jobs_.JobChanged(object); },
-                                  [this](const auto& last) { jobs_.JobDeleted(*last); },
-                                  [this](const absl::Status& s) {
-                                    spdlog::error("an object is left aside{}",
-                                                  LogFields({{"kind", "Job"}, {"error", std::string(s.message())}}));
-                                    undecodable_["Job"] = std::string(s.message());
-                                  }});
+  workloads_ = Watch<Workload>(
+      k8s::kWorkloads, DecodeWorkload,
+      [this](const std::shared_ptr<const Workload>& object) { jobs_.WorkloadChanged(object); },
+      [this](const Workload& last) { jobs_.WorkloadDeleted(last); });
+  job_informer_ = Watch<Job>(
+      k8s::kJobs, [this](std::string_view json) { return DecodeJob(json, &texts_); },
+      [this](const std::shared_ptr<const Job>& object) { jobs_.JobChanged(object); },
+      [this](const Job& last) { jobs_.JobDeleted(last); });
 }
 
 template <typename Visit>
@@ -370,7 +364,7 @@ void Controller::Impl::Start() {
   ForEachInformer([](const char*, auto& informer) { informer.Start(); });
   AskVersion();
   if (options_.check_policies) policies_.Start();
-  kueue_.Start([this] { Elect(); });
+  kueue_.Start([this] { KueueChanged(); });
 }
 
 void Controller::Impl::AskVersion() {
@@ -389,19 +383,31 @@ void Controller::Impl::AskVersion() {
   });
 }
 
+void Controller::Impl::KueueChanged() {
+  if (!kueue_.clear()) {
+    if (engine_ != nullptr) GiveUp(kueue_.problem());
+  } else if (!std::exchange(stands_, true)) {
+    Elect();
+  }
+}
+
+void Controller::Impl::GiveUp(const std::string& why) {
+  gave_up_ = true;
+  jobs_.StopWriting();
+  if (!stopping_) lost_leadership_(why);
+}
+
 void Controller::Impl::Elect() {
   if (stopping_) return;
   if (!options_.leader_elect) {
     // Unique to this run, as a leader's term would be.
-    LeadOnceSynced(static_cast<uint64_t>(env_.clock->Now().unix_nanos));
+    const auto epoch = static_cast<uint64_t>(env_.clock->Now().unix_nanos);
+    OnceReady([this, epoch] { jobs_.AnyRecord() ? TakeOver(epoch) : Lead(epoch); });
     return;
   }
   k8s::LeaderElector::Callbacks callbacks;
   callbacks.started_leading = [this](uint64_t term) { TakeOver(term); };
-  callbacks.stopped_leading = [this] {
-    jobs_.StopWriting();
-    if (!stopping_) lost_leadership_("leadership was lost");
-  };
+  callbacks.stopped_leading = [this] { GiveUp("leadership was lost"); };
   callbacks.new_leader = [](const std::string& identity) {
     spdlog::info("there is a new leader{}", LogFields({{"identity", identity}}));
   };
@@ -410,16 +416,24 @@ void Controller::Impl::Elect() {
 }
 
 // The predecessor's last write may still be on its way: wait as long as it can be, and read everything after that.
+// In the first term of a lease too, which may have been deleted.
 void Controller::Impl::TakeOver(uint64_t term) {
   if (stopping_) return;
-  if (term <= 1) {
-    LeadOnceSynced(term);
-    return;
-  }
   spdlog::info("leader; waiting for writes of a predecessor{}", LogFields({{"term", std::to_string(term)}}));
   env_.executor->PostAt(env_.clock->Mono() + options_.takeover_wait, [this, alive = std::weak_ptr<bool>(alive_), term] {
     if (alive.expired() || stopping_) return;
-    RelistAll([this, term] { LeadOnceSynced(term); });
+    ready_from_ = env_.clock->Mono();
+    kueue_.Look();
+    RelistAll([this, term] { OnceReady([this, term] { LeadAbove(term); }); });
+  });
+}
+
+// Records of a later term than the lease tells of: it was deleted. No two claims may have one id.
+void Controller::Impl::LeadAbove(uint64_t term) {
+  const uint64_t highest = jobs_.HighestTerm();
+  if (elector_ == nullptr || highest < term) return Lead(term);
+  elector_->RaiseTerm(highest, [this](uint64_t raised) {
+    if (!stopping_ && !gave_up_) Lead(raised);
   });
 }
 
@@ -435,15 +449,14 @@ void Controller::Impl::RelistAll(std::function<void()> done) {
   one_done();
 }
 
-void Controller::Impl::LeadOnceSynced(uint64_t epoch) {
-  if (stopping_) return;
-  if (Synced()) {
-    Lead(epoch);
-    return;
-  }
-  env_.executor->PostAt(env_.clock->Mono() + kPoll, [this, alive = std::weak_ptr<bool>(alive_), epoch] {
-    if (!alive.expired()) LeadOnceSynced(epoch);
-  });
+// All objects are known, and Kueue was seen not to be at work since this began.
+void Controller::Impl::OnceReady(std::function<void()> then) {
+  if (stopping_ || gave_up_) return;
+  if (Synced() && kueue_.clear() && kueue_.as_of() >= ready_from_) return then();
+  env_.executor->PostAt(env_.clock->Mono() + kPoll,
+                        [this, alive = std::weak_ptr<bool>(alive_), then = std::move(then)]() mutable {
+                          if (!alive.expired()) OnceReady(std::move(then));
+                        });
 }
 
 void Controller::Impl::Lead(uint64_t epoch) {
@@ -463,7 +476,7 @@ void Controller::Impl::Lead(uint64_t epoch) {
 }
 
 bool Controller::Impl::MayWrite() const {
-  if (stopping_ || engine_ == nullptr) return false;
+  if (stopping_ || gave_up_ || engine_ == nullptr) return false;
   return !options_.leader_elect || (elector_ != nullptr && elector_->MayWrite());
 }
 
@@ -486,7 +499,12 @@ void Controller::Impl::DecideSoon() {
 }
 
 void Controller::Impl::Decide() {
-  if (stopping_ || !MayWrite()) return;
+  if (stopping_ || gave_up_) return;
+  if (!MayWrite()) {
+    // Between the write gate's deadline and the elector's a renewal may still come through: nothing may be lost.
+    if (elector_ != nullptr && elector_->leading()) DecideAt(env_.clock->Mono() + kGatePoll);
+    return;
+  }
   const MonoTime begun = env_.clock->Mono();
   const std::vector<engine::Decision> decisions = engine_->Decide(env_.clock->Now());
   if (!decisions.empty()) {
@@ -507,7 +525,12 @@ void Controller::Impl::ArmDue() {
   const WallTime due = engine_->NextDue();
   if (!due.IsSet()) return;
   const Duration wait = std::max(due - env_.clock->Now(), Duration(std::chrono::milliseconds(1)));
-  due_timer_ = env_.executor->PostAt(env_.clock->Mono() + wait, [this] {
+  DecideAt(env_.clock->Mono() + wait);
+}
+
+void Controller::Impl::DecideAt(MonoTime when) {
+  env_.executor->Cancel(due_timer_);
+  due_timer_ = env_.executor->PostAt(when, [this] {
     due_timer_ = 0;
     DecideSoon();
   });
@@ -538,7 +561,7 @@ void Controller::Impl::Drain(MonoTime deadline, std::function<void()> done) {
 
 Health Controller::Impl::health() const {
   Health out;
-  out.leading = engine_ != nullptr && !stopping_;
+  out.leading = engine_ != nullptr && !stopping_ && !gave_up_;
   out.lease_healthy = elector_ == nullptr || elector_->healthy();
   ForEachInformer([&out](const char* kind, const auto& informer) {
     if (!informer.synced()) out.not_synced.emplace_back(kind);
@@ -546,9 +569,14 @@ Health Controller::Impl::health() const {
     if (!informer.reflector().problem().empty()) {
       out.problems.push_back(Cat("watch of ", kind, ": ", informer.reflector().problem()));
     }
+    if (const auto& unreadable = informer.unreadable(); !unreadable.empty()) {
+      // One for each kind: there may be thousands.
+      const size_t more = unreadable.size() - 1;
+      out.problems.push_back(Cat("cannot be read: ", unreadable.begin()->second,
+                                 more == 0 ? std::string() : Cat(" (and ", more, " more of kind ", kind, ")")));
+    }
   });
   out.synced = out.not_synced.empty();
-  for (const auto& [kind, message] : undecodable_) out.problems.push_back(Cat("cannot be read: ", message));
   if (!kueue_.problem().empty()) out.problems.push_back(kueue_.problem());
   for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
   return out;

@@ -48,7 +48,6 @@ void JobController::Apply(engine::Event event) {
 
 void JobController::JobChanged(std::shared_ptr<const Job> job) {
   const std::string uid = job->meta.uid;
-  uids_.insert_or_assign(job->meta.key(), uid);
   departed_.erase(uid);
   Entry& entry = entries_[uid];
   if (entry.job == nullptr) entry.queued_since = job->meta.creation;
@@ -63,9 +62,6 @@ void JobController::JobDeleted(const Job& last) {
   if (it == entries_.end()) return;
   Entry entry = std::move(it->second);
   entries_.erase(it);
-  if (const auto key = uids_.find(last.meta.key()); key != uids_.end() && key->second == last.meta.uid) {
-    uids_.erase(key);
-  }
   deps_.env.executor->Cancel(std::exchange(entry.timer, 0));
   entry.job = std::make_shared<const Job>(last);
   if (leading()) CatchUp(&entry);
@@ -74,28 +70,26 @@ void JobController::JobDeleted(const Job& last) {
 }
 
 void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
-  const k8s::OwnerReference* owner = workload->meta.Controller();
-  std::string uid = owner == nullptr ? std::string() : owner->uid;
-  if (const auto label = workload->meta.labels.find(kJobUidLabel);
-      uid.empty() && label != workload->meta.labels.end()) {
-    uid = label->second;
-  }
-  if (uid.empty()) return;
+  const std::optional<JobRef> job = JobOf(workload->meta);
+  if (!job.has_value()) return;
+  const std::string& uid = job->uid;
+  const bool stuck = workload->meta.deletion.IsSet() && HasKueueFinalizer(*workload);
   workloads_.Observe(uid, std::move(workload));
   Entry* entry = Find(uid);
-  if (entry == nullptr) return;
-  TouchWorkload(*entry, Urgency::kLeisure);
-  Reconcile(entry);
+  if (entry != nullptr || stuck) workloads_.Touch(uid, Urgency::kLeisure);
+  if (entry != nullptr) Reconcile(entry);
 }
 
 void JobController::WorkloadDeleted(const Workload& last) {
-  const k8s::OwnerReference* owner = last.meta.Controller();
-  const auto label = last.meta.labels.find(kJobUidLabel);
-  const std::string uid = owner != nullptr                  ? owner->uid
-                          : label != last.meta.labels.end() ? label->second
-                                                            : std::string();
+  const std::optional<JobRef> job = JobOf(last.meta);
+  if (!job.has_value()) return;
+  const std::string& uid = job->uid;
   workloads_.Deleted(uid, last.meta.uid);
-  if (departed_.erase(uid) > 0) workloads_.Forget(uid);
+  // Of a Job that is gone nothing is left now.
+  if (Find(uid) == nullptr && workloads_.Known(uid) == nullptr) {
+    departed_.erase(uid);
+    workloads_.Forget(uid);
+  }
   Entry* entry = Find(uid);
   if (entry == nullptr || !leading() || entry->finished || entry->job->deleting()) return;
   if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving) {
@@ -163,18 +157,75 @@ void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
   }
   // Held claims first: nothing is decided before all of them are known.
   for (auto& [uid, entry] : entries_) Reconcile(&entry);
-  workloads_.ForEachKnown([this](const std::string& uid, const Workload& workload) {
-    if (Find(uid) != nullptr || workload.meta.deletion.IsSet()) return;
-    WantedWorkload wanted;
-    wanted.key = workload.meta.key();
-    wanted.create = false;
-    wanted.facts.state = WorkloadFacts::State::kFinished;
-    wanted.facts.finished_reason = "OwnerNotFound";
-    wanted.facts.finished_message = "The workload's owner no longer exists";
-    departed_.emplace(uid, std::move(wanted));
+  std::vector<std::string> stuck;
+  workloads_.ForEachKnown([this, &stuck](const std::string& uid, const Workload& workload) {
+    if (Find(uid) == nullptr && !departed_.contains(uid)) orphans_.push_back(uid);
+    if (workload.meta.deletion.IsSet() && HasKueueFinalizer(workload)) stuck.push_back(uid);
   });
+  AskForOwner();
+  for (const std::string& uid : stuck) workloads_.Touch(uid, Urgency::kLeisure);
   for (const auto& [uid, wanted] : departed_) workloads_.Touch(uid, Urgency::kLeisure);
   for (auto& [uid, entry] : entries_) TouchWorkload(entry, Urgency::kLeisure);
+}
+
+// A Workload whose Job is not known: the Job is gone, or it exists and cannot be read. One is asked for at a time.
+void JobController::AskForOwner() {
+  if (orphans_.empty() || !leading()) return;
+  const std::string uid = orphans_.front();
+  const auto known = workloads_.Known(uid);
+  const std::optional<JobRef> job = known == nullptr ? std::nullopt : JobOf(known->meta);
+  if (!job.has_value() || known->meta.deletion.IsSet() || Find(uid) != nullptr) {
+    orphans_.pop_front();
+    return AskForOwner();
+  }
+  deps_.client->Get(k8s::Lane::kWorkload, k8s::kJobs, {known->meta.ns, job->name},
+                    [this, alive = std::weak_ptr<bool>(alive_), uid](k8s::Result result) {
+                      if (alive.expired() || !leading()) return;
+                      if (!result.ok() && result.code != kNotFound) {
+                        const Duration wait = std::max(kGonePause, result.retry_after.value_or(Duration(0)));
+                        deps_.env.executor->PostAt(deps_.env.clock->Mono() + wait,
+                                                   [this, alive] { alive.expired() ? void() : AskForOwner(); });
+                        return;
+                      }
+                      orphans_.pop_front();
+                      const bool exists = result.ok() && k8s::ReadMeta(result.body).uid == uid;
+                      if (!exists && Find(uid) == nullptr) DeclareOrphan(uid);
+                      AskForOwner();
+                    });
+}
+
+void JobController::DeclareOrphan(const std::string& uid) {
+  const auto known = workloads_.Known(uid);
+  if (known == nullptr) return;
+  WantedWorkload wanted;
+  wanted.key = known->meta.key();
+  wanted.create = false;
+  wanted.facts.state = WorkloadFacts::State::kFinished;
+  wanted.facts.finished_reason = "OwnerNotFound";
+  wanted.facts.finished_message = "The workload's owner no longer exists";
+  departed_.emplace(uid, std::move(wanted));
+  workloads_.Touch(uid, Urgency::kLeisure);
+}
+
+bool JobController::AnyRecord() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.second.job->record != nullptr; });
+}
+
+uint64_t JobController::HighestTerm() const {
+  uint64_t highest = 0;
+  // Runs without election count in other numbers, which no term comes near.
+  const auto see = [&highest](engine::ClaimId claim) {
+    if (claim.epoch <= k8s::kTermMax) highest = std::max(highest, claim.epoch);
+  };
+  for (const auto& [uid, entry] : entries_) {
+    if (entry.job->record != nullptr) see(entry.job->record->claim);
+  }
+  workloads_.ForEachKnown([&see](const std::string&, const Workload& workload) {
+    const auto claim = workload.meta.annotations.find(kClaimAnnotation);
+    if (claim == workload.meta.annotations.end()) return;
+    see(engine::ClaimId::Parse(claim->second).value_or(engine::ClaimId{}));
+  });
+  return highest;
 }
 
 void JobController::Decided(const engine::Decision& decision) {
@@ -237,8 +288,7 @@ void JobController::Wake(Entry* entry, Duration delay) {
 void JobController::Reconcile(Entry* entry) {
   if (!leading() || entry->busy || WaitsUntil(entry, entry->wait_until)) return;
   const Job& job = *entry->job;
-  const bool managed = IsManaged(job, *deps_.catalog, *deps_.options,
-                                 [this](const k8s::OwnerReference& owner) { return OwnerQueued(owner); });
+  const bool managed = IsManaged(job, *deps_.catalog, *deps_.options);
   if (!managed && !entry->claim.has_value()) {
     Untell(entry);
   } else if (job.Outcome() != nullptr) {
@@ -288,12 +338,6 @@ void JobController::ReconcileClaim(Entry* entry) {
       break;
   }
   CheckFailed(__FILE__, __LINE__, "a claim in memory is not gone");
-}
-
-bool JobController::OwnerQueued(const k8s::OwnerReference& owner) {
-  if (owner.kind != "Job") return false;
-  const Entry* parent = Find(owner.uid);
-  return parent != nullptr && !parent->job->queue_name().empty();
 }
 
 bool JobController::Prepare(Entry* entry) {
@@ -444,11 +488,9 @@ void JobController::Finish(Entry* entry) {
 
 k8s::Client::Done JobController::Callback(Entry* entry, OnAnswer on_answer) {
   entry->busy = true;
-  ++busy_;
   return [this, alive = std::weak_ptr<bool>(alive_), uid = entry->job->meta.uid,
           on_answer = std::move(on_answer)](k8s::Result result) {
     if (alive.expired()) return;
-    --busy_;
     Entry* found = Find(uid);
     if (found == nullptr || !leading()) return;
     found->busy = false;

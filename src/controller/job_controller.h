@@ -14,6 +14,7 @@
 // Threading: used from the executor only.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -80,9 +81,9 @@ class JobController final : public WorkloadSource {
 
   void Decided(const engine::Decision& decision);
 
-  // Requests without an answer.
-  int64_t busy() const { return busy_; }
-  int64_t workloads_behind() const { return workloads_.behind(); }
+  // Whether any Job carries a record, and the highest term of a leader that Jobs and Workloads tell of.
+  bool AnyRecord() const;
+  uint64_t HighestTerm() const;
 
   // WorkloadSource:
   std::optional<WantedWorkload> Want(const std::string& job_uid) override;
@@ -156,7 +157,6 @@ class JobController final : public WorkloadSource {
   void Tell(Entry* entry, const std::optional<Held>& held);
   void Untell(Entry* entry);
   bool Prepare(Entry* entry);
-  bool OwnerQueued(const k8s::OwnerReference& owner);
   void ReportProblem(Entry* entry, const absl::Status& problem);
   void Adopt(Entry* entry, Held held);
   void TellHeld(Entry* entry, const Held& held);
@@ -179,6 +179,8 @@ class JobController final : public WorkloadSource {
   void Continue(Entry* entry, const k8s::Result& result);
   Record LostRecord(const Entry& entry, const Held& held) const;
   void AskWhyDeleted(Entry* entry);
+  void AskForOwner();
+  void DeclareOrphan(const std::string& uid);
 
   // ---- job_start.cpp
   void HandleAdmit(const engine::Admit& admit);
@@ -225,12 +227,11 @@ class JobController final : public WorkloadSource {
   uint64_t epoch_ = 0;
   uint64_t adopted_ = 0;
   std::map<engine::ClaimId, std::string> adopted_claims_;  // to the Job's uid
-  int64_t busy_ = 0;
   gang::ShapeTable shapes_;
   std::map<std::string, Entry> entries_;  // by Job uid
-  std::map<k8s::ObjectKey, std::string> uids_;
   // Jobs that are gone while their Workload remains.
   std::map<std::string, WantedWorkload> departed_;
+  std::deque<std::string> orphans_;  // uids of Jobs that may be gone
   WorkloadWriter workloads_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

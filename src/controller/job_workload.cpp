@@ -89,6 +89,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   wanted.spec =
       ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
+  if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
   wanted.facts = Facts(*entry);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);

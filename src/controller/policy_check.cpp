@@ -2,9 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "muster/core/log_fields.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
 
@@ -32,37 +32,39 @@ PolicyCheck::~PolicyCheck() { env_.executor->Cancel(timer_); }
 void PolicyCheck::Start() { Look(); }
 
 void PolicyCheck::Look() {
-  found_.clear();
+  ++round_;
+  found_.assign(expected_.size(), "");
   outstanding_ = 0;
   for (size_t i = 0; i < expected_.size(); ++i) {
     const k8s::Resource* resource = ResourceOf(expected_[i].kind);
     if (resource == nullptr) continue;
     ++outstanding_;
     client_->Get(*resource, {"", expected_[i].name},
-                 [this, alive = std::weak_ptr<bool>(alive_), i](k8s::Result result) {
-                   if (!alive.expired()) Seen(i, result);
+                 [this, alive = std::weak_ptr<bool>(alive_), round = round_, i](k8s::Result result) {
+                   if (!alive.expired()) Seen(round, i, result);
                  });
   }
   timer_ = env_.executor->PostAt(env_.clock->Mono() + env_.random->Jitter(kInterval, 10), [this] { Look(); });
 }
 
-void PolicyCheck::Seen(size_t index, const k8s::Result& result) {
-  const PolicyExpectation& expected = expected_[index];
-  if (result.code == kNotFound) {
-    found_.push_back(Cat(expected.kind, " ", expected.name, " is missing"));
-  } else if (!result.ok()) {
-    // Not an answer about the policy; without one nothing is claimed.
-    spdlog::debug("a policy could not be read{}",
-                  LogFields({{"kind", expected.kind}, {"name", expected.name}, {"error", result.message}}));
-  } else if (const auto hash = LivePolicyHash(result.body); !hash.ok() || *hash != expected.hash) {
-    found_.push_back(Cat(expected.kind, " ", expected.name, " differs from the configuration"));
-  }
+std::string PolicyCheck::Judge(const PolicyExpectation& expected, const k8s::Result& result) {
+  if (result.code == kNotFound) return Cat(expected.kind, " ", expected.name, " is missing");
+  // Whether it is in force is not known, and that has to be seen.
+  if (!result.ok()) return Cat(expected.kind, " ", expected.name, " cannot be read: ", result.message);
+  const auto hash = LivePolicyHash(result.body);
+  if (hash.ok() && *hash == expected.hash) return "";
+  return Cat(expected.kind, " ", expected.name, " differs from the configuration");
+}
+
+void PolicyCheck::Seen(uint64_t round, size_t index, const k8s::Result& result) {
+  if (round != round_) return;
+  found_[index] = Judge(expected_[index], result);
   if (--outstanding_ > 0) return;
-  if (problems_ != found_) {
-    for (const std::string& problem : found_) spdlog::warn("{}", problem);
+  std::erase(found_, "");
+  for (const std::string& problem : found_) {
+    if (std::find(problems_.begin(), problems_.end(), problem) == problems_.end()) spdlog::warn("{}", problem);
   }
   problems_ = std::move(found_);
-  found_.clear();
 }
 
 }  // namespace muster::controller

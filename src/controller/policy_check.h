@@ -4,6 +4,7 @@
 // Threading: used from the executor only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,17 +23,20 @@ class PolicyCheck {
   PolicyCheck& operator=(const PolicyCheck&) = delete;
 
   void Start();
-  // Of the last complete look; empty: all is as it should be.
+  // Of the last complete round; empty: all is as it should be.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
   void Look();
-  void Seen(size_t index, const k8s::Result& result);
+  // RETURNS: what is wrong with one policy, or nothing.
+  static std::string Judge(const PolicyExpectation& expected, const k8s::Result& result);
+  void Seen(uint64_t round, size_t index, const k8s::Result& result);
 
   Environment env_;
   k8s::Client* client_;
   std::vector<PolicyExpectation> expected_;
-  std::vector<std::string> found_;
+  uint64_t round_ = 0;
+  std::vector<std::string> found_;  // in this round, one for each that is expected
   std::vector<std::string> problems_;
   size_t outstanding_ = 0;
   Executor::TimerId timer_ = 0;

@@ -5,7 +5,6 @@
 
 #include <absl/status/status.h>
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -31,11 +30,9 @@ struct Prepared {
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes);
 
-// Whether an owner is itself a Job in a queue.
-using OwnerQueued = std::function<bool(const k8s::OwnerReference&)>;
-
-// The Job is Muster's to queue: it names a queue (or need not), its namespace is managed, and no owner that is
-// queued itself decides for it.
-bool IsManaged(const Job& job, const Catalog& catalog, const Options& options, const OwnerQueued& owner_queued);
+// The Job is Muster's to queue: it names a queue (or need not), its namespace is managed, and it is not the child of
+// a parent in the configuration, which is queued in its place. This is the rule of the admission policies, which
+// also see to it that nobody but the parent's controller makes such a child: what they suspend is started here.
+bool IsManaged(const Job& job, const Catalog& catalog, const Options& options);
 
 }  // namespace muster::controller

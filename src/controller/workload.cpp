@@ -1,5 +1,6 @@
 #include "muster/controller/workload.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "json_parts.h"
@@ -163,6 +164,23 @@ void WriteRequests(const std::vector<PodSetRequests>& requests, JsonWriter* out)
 
 }  // namespace
 
+std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload) {
+  if (const k8s::OwnerReference* owner = workload.Controller(); owner != nullptr) {
+    if (!owner->api_version.starts_with("batch/") || owner->kind != "Job") return std::nullopt;
+    return JobRef{owner->name, owner->uid};
+  }
+  constexpr std::string_view kPrefix = "job-";
+  constexpr size_t kHash = 6;  // "-01234"
+  const auto label = workload.labels.find(kJobUidLabel);
+  const std::string& name = workload.name;
+  if (label == workload.labels.end() || !name.starts_with(kPrefix) || name.size() <= kPrefix.size() + kHash) {
+    return std::nullopt;
+  }
+  JobRef job{name.substr(kPrefix.size(), name.size() - kPrefix.size() - kHash), label->second};
+  if (WorkloadName("Job", "batch", job.name, job.uid) != name) return std::nullopt;
+  return job;
+}
+
 absl::StatusOr<Workload> DecodeWorkload(std::string_view json) {
   k8s::JsonDocument document(json);
   const JsonValue root = document.root();
@@ -198,11 +216,9 @@ std::string EncodeWorkload(const WorkloadBody& body) {
   return out.EndObject().EndObject().Take();
 }
 
-std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts,
-                            const Labels& annotations) {
+std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts) {
   JsonWriter out;
   out.StartObject().Key("metadata").StartObject().Field("uid", known.meta.uid);
-  if (!annotations.empty()) out.Key("annotations").Map(annotations);
   out.EndObject().Key("spec").StartObject();
   if (known.spec.queue_name != wanted.queue_name) out.Field("queueName", wanted.queue_name);
   if (known.spec.priority != wanted.priority) out.Field("priority", wanted.priority);
@@ -215,6 +231,26 @@ std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, c
     wanted.max_execution_seconds.has_value() ? out.Int(*wanted.max_execution_seconds) : out.Null();
   }
   if (known.spec.pod_sets != wanted.pod_sets) WritePodSets(wanted, texts, &out);
+  return out.EndObject().EndObject().Take();
+}
+
+bool HasKueueFinalizer(const Workload& workload) {
+  const std::vector<std::string>& all = workload.meta.finalizers;
+  return std::find(all.begin(), all.end(), kKueueFinalizer) != all.end();
+}
+
+std::string EncodeMetaPatch(const Workload& known, const Labels& annotations) {
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject();
+  out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version);
+  if (HasKueueFinalizer(known)) {
+    out.Key("finalizers").StartArray();
+    for (const std::string& finalizer : known.meta.finalizers) {
+      if (finalizer != kKueueFinalizer) out.String(finalizer);
+    }
+    out.EndArray();
+  }
+  if (!annotations.empty()) out.Key("annotations").Map(annotations);
   return out.EndObject().EndObject().Take();
 }
 

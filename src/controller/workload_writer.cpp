@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/controller/names.h"
 #include "muster/core/log_fields.h"
 #include "muster/k8s_client/resources.h"
 
@@ -20,6 +21,15 @@ constexpr int kConflict = 409;
 constexpr int kNotFound = 404;
 
 bool ShowsQuota(const Workload& workload) { return k8s::IsTrue(workload.status.conditions, "QuotaReserved"); }
+
+// A claim that the Workload names and no longer stands for. One that was created while its Job waited names none,
+// and is not written once more for that.
+Labels StaleClaim(const Workload& known, const std::optional<WantedWorkload>& wanted) {
+  if (!wanted.has_value() || !wanted->claim.IsSet()) return {};
+  const auto named = known.meta.annotations.find(kClaimAnnotation);
+  if (named == known.meta.annotations.end() || named->second == wanted->claim.ToString()) return {};
+  return {{std::string(kClaimAnnotation), wanted->claim.ToString()}};
+}
 
 }  // namespace
 
@@ -44,12 +54,6 @@ void WorkloadWriter::ForEachKnown(const std::function<void(const std::string& jo
   for (const auto& [uid, entry] : entries_) {
     if (entry.known != nullptr) visit(uid, *entry.known);
   }
-}
-
-int64_t WorkloadWriter::behind() const {
-  int64_t n = 0;
-  for (const auto& [uid, entry] : entries_) n += entry.dirty || entry.busy ? 1 : 0;
-  return n;
 }
 
 void WorkloadWriter::Touch(const std::string& job_uid, Urgency urgency) {
@@ -123,13 +127,22 @@ void WorkloadWriter::Pump() {
 void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
   entry->dirty = false;
   std::optional<WantedWorkload> wanted = source_->Want(job_uid);
-  if (!wanted.has_value()) return;
   if (entry->known == nullptr) {
-    if (wanted->create) Create(job_uid, entry, *wanted);
+    if (wanted.has_value() && wanted->create) Create(job_uid, entry, *wanted);
     return;
   }
   const Workload& known = *entry->known;
-  if (known.meta.deletion.IsSet()) return;
+  const bool deleting = known.meta.deletion.IsSet();
+  if (!wanted.has_value() && !deleting) return;
+  const Labels stale = StaleClaim(known, wanted);
+  if (HasKueueFinalizer(known) || !stale.empty()) {
+    // Nobody else takes the finalizer away any more; and the status is never told under another claim's id.
+    WantedWorkload leave;
+    leave.key = known.meta.key();
+    leave.create = false;
+    return Patch(job_uid, entry, wanted.value_or(leave), EncodeMetaPatch(known, stale), std::nullopt);
+  }
+  if (deleting) return;
   if (wanted->facts.state != WorkloadFacts::State::kFinished &&
       NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known))) {
     PatchSpec(job_uid, entry, *wanted);
@@ -171,13 +184,17 @@ void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const W
     if (!body.has_value()) return;
     texts = std::move(body->texts);
   }
-  const bool priority_only = texts.empty();
+  Patch(job_uid, entry, wanted, EncodeSpecPatch(known, spec, texts), texts.empty());
+}
+
+void WorkloadWriter::Patch(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted, std::string body,
+                           std::optional<bool> priority_only) {
   Sent(entry);
-  client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, known.meta.key(), "", k8s::PatchType::kMergePatch,
-                 EncodeSpecPatch(known, spec, texts, {}),
+  client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, entry->known->meta.key(), "", k8s::PatchType::kMergePatch,
+                 std::move(body),
                  [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted, priority_only](k8s::Result result) {
                    if (alive.expired()) return;
-                   if (result.ok()) source_->WorkloadUpdated(job_uid, priority_only);
+                   if (result.ok() && priority_only.has_value()) source_->WorkloadUpdated(job_uid, *priority_only);
                    Answered(job_uid, wanted, false, result);
                  });
 }
@@ -258,11 +275,7 @@ void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::
                   LogFields({{"error", std::string(decoded.status().message())}}));
     return;
   }
-  const k8s::OwnerReference* owner = decoded->meta.Controller();
-  const auto label = decoded->meta.labels.find("kueue.x-k8s.io/job-uid");
-  const bool ours = (owner != nullptr && owner->uid == job_uid) ||
-                    (owner == nullptr && label != decoded->meta.labels.end() && label->second == job_uid);
-  if (!ours) {
+  if (const std::optional<JobRef> job = JobOf(decoded->meta); !job.has_value() || job->uid != job_uid) {
     source_->WorkloadRefused(job_uid, "the name " + decoded->meta.key().ToString() + " is taken by another owner");
     Failed(job_uid, entry, {});
     return;

@@ -25,7 +25,8 @@ namespace muster::controller {
 // What the Workload of one Job should be.
 struct WantedWorkload {
   k8s::ObjectKey key;
-  bool create = true;  // false: only an existing one is kept in step
+  bool create = true;     // false: only an existing one is kept in step
+  engine::ClaimId claim;  // set: the admission that the status tells of
   WorkloadSpec spec;
   WorkloadFacts facts;
   // The whole object to create, or the texts of its pod sets. Nothing where the Job's template has to be read
@@ -75,8 +76,6 @@ class WorkloadWriter {
   void ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const;
   // Null: not known to exist.
   std::shared_ptr<const Workload> Known(const std::string& job_uid) const;
-  // Workloads whose wanted state may not be written yet.
-  int64_t behind() const;
 
  private:
   struct Entry {
@@ -94,6 +93,9 @@ class WorkloadWriter {
   void SchedulePump();
   void Sync(const std::string& job_uid, Entry* entry);
   void Create(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted);
+  // Patches outside the status.
+  void Patch(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted, std::string body,
+             std::optional<bool> priority_only);
   void PatchSpec(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted);
   void Sent(Entry* entry);
   void Answered(const std::string& job_uid, const WantedWorkload& wanted, bool create, const k8s::Result& result);

@@ -100,6 +100,13 @@ class LeaderElector::Impl {
     if (!busy_) WriteRelease(true);
   }
 
+  void RaiseTerm(uint64_t term, std::function<void(uint64_t)> done) {
+    MUSTER_CHECK(leading() && term <= kTermMax);
+    transitions_min_ = static_cast<int64_t>(term);
+    raised_ = std::move(done);
+    if (!busy_) Schedule(Duration(0));
+  }
+
   bool leading() const { return phase_ == Phase::kLeading; }
   bool MayWrite() const { return leading() && env_.clock->Mono() - renewal_sent_ < options_.renew_deadline; }
   uint64_t term() const { return leading() ? term_ : 0; }
@@ -221,6 +228,7 @@ class LeaderElector::Impl {
   }
 
   void Stamp(Record* record, Duration duration) {
+    record->transitions = std::max<int64_t>(record->transitions, transitions_min_);
     record->holder = options_.identity;
     record->duration_seconds = duration / std::chrono::seconds(1);
     record->renewed = env_.clock->Now();
@@ -293,12 +301,21 @@ class LeaderElector::Impl {
         if (ok) {
           CloseCycle();
           Schedule(options_.retry_period);
+          TellRaised();
         } else {
           const Duration spent = env_.clock->Mono() - attempted_at_;
           Schedule(std::max(Duration(0), options_.retry_period - spent));
         }
         return;
     }
+  }
+
+  void TellRaised() {
+    if (!raised_) return;
+    // An attempt that was under way already did not write it.
+    if (lease_->record.transitions < transitions_min_) return Schedule(Duration(0));
+    term_ = static_cast<uint64_t>(lease_->record.transitions) + 1;
+    std::exchange(raised_, nullptr)(term_);
   }
 
   void CloseCycle() {
@@ -373,6 +390,8 @@ class LeaderElector::Impl {
   bool cycle_open_ = false;
   MonoTime cycle_end_{};
   uint64_t term_ = 0;
+  int64_t transitions_min_ = 0;
+  std::function<void(uint64_t)> raised_;
   std::string announced_;
   std::function<void()> released_;
   Executor::TimerId timer_ = 0;
@@ -389,6 +408,9 @@ void LeaderElector::Release(std::function<void()> done) { impl_->Release(std::mo
 bool LeaderElector::leading() const { return impl_->leading(); }
 bool LeaderElector::MayWrite() const { return impl_->MayWrite(); }
 uint64_t LeaderElector::term() const { return impl_->term(); }
+void LeaderElector::RaiseTerm(uint64_t term, std::function<void(uint64_t)> done) {
+  impl_->RaiseTerm(term, std::move(done));
+}
 bool LeaderElector::healthy() const { return impl_->healthy(); }
 
 }  // namespace muster::k8s

@@ -470,16 +470,23 @@ TEST_CASE("the configuration can name other starters and parents, and manage eve
     return suspended(job);
   };
   CHECK_FALSE(create(*jobset, child));
-  CHECK(create(*user, child));
+  CHECK_THAT(Refusal(Create(*user, Jobs("team"), JobYaml("child", child), "dryRun=All")),
+             Contains("metadata.ownerReferences: only the controller of this owner may create or queue Jobs"));
   CHECK(create(*jobset, Cat("labels: {", kQueue, ": lq}")));
   CHECK(create(*jobset, owned("JobSet", "other.io/v1", "true")));
   CHECK(create(*jobset, owned("PodSet", "jobset.x-k8s.io/v1alpha2", "true")));
   CHECK(create(*jobset, owned("JobSet", "jobset.x-k8s.io/v1alpha2", "false")));
   // And its parent's controller resumes it.
-  REQUIRE(Create(*user, Jobs("team"), JobYaml("child", child)).status == 201);
+  REQUIRE(Create(*jobset, Jobs("team"), JobYaml("child", child, "suspend: true")).status == 201);
   CHECK_THAT(Refusal(Patch(*user, Cat(Jobs("team"), "/child"), R"({"spec": {"suspend": false}})")),
              Contains("spec.suspend"));
   CHECK(Patch(*jobset, Cat(Jobs("team"), "/child"), R"({"spec": {"suspend": false}})").ok());
+  // Others may go on writing to it, and may not make another Job look like it.
+  CHECK(Patch(*user, Cat(Jobs("team"), "/child"), R"({"metadata": {"labels": {"a": "b"}}})").ok());
+  CHECK_THAT(Refusal(Patch(*user, Cat(Jobs("team"), "/plain"),
+                           R"({"metadata": {"ownerReferences": [{"apiVersion": "jobset.x-k8s.io/v1alpha2",
+                               "kind": "JobSet", "name": "p", "uid": "u", "controller": true}]}})")),
+             Contains("metadata.ownerReferences"));
 }
 
 TEST_CASE("without mutating policies what they would mend is refused") {

@@ -338,9 +338,12 @@ TEST_CASE("A Job whose priority class does not exist waits for it and says so") 
   CHECK(sim::Number(At(world.WorkloadOf("classed"), "spec", "priority")) == 7);
 }
 
-TEST_CASE("Jobs without queue, of unmanaged namespaces and of queued owners are left alone") {
+// The policies can tell a child by its owner's kind and its writer only, and suspend the others: those are queued.
+TEST_CASE("Jobs without queue, of unmanaged namespaces and of configured parents are left alone, others not") {
   World world;
-  world.Start();
+  Options options = World::DefaultOptions();
+  options.parents = {{"system:serviceaccount:jobset-system:jobset-controller", "jobset.x-k8s.io", "JobSet"}};
+  world.Start("", options);
   world.MakeQueues("4");
   world.Create(Json::parse(R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system",
     "labels":{"kubernetes.io/metadata.name":"kube-system"}}})"));
@@ -351,20 +354,29 @@ TEST_CASE("Jobs without queue, of unmanaged namespaces and of queued owners are 
   job["metadata"] = {{"name", "plain"}, {"namespace", "team"}};
   world.Create(job);
   const Json parent = world.MakeJob("parent", 1, 100);
-  job["metadata"] = {{"name", "child"},
-                     {"namespace", "team"},
-                     {"labels", {{"kueue.x-k8s.io/queue-name", "lq"}}},
-                     {"ownerReferences", Json::array({{{"apiVersion", "batch/v1"},
-                                                       {"kind", "Job"},
-                                                       {"name", "parent"},
-                                                       {"uid", At(parent, "metadata", "uid")},
-                                                       {"controller", true}}})}};
-  world.Create(job);
+  const auto make_child = [&](const std::string& name, const std::string& owner, const std::string& api_version,
+                              const std::string& uid) {
+    job["metadata"] = {
+        {"name", name},
+        {"namespace", "team"},
+        {"labels", {{"kueue.x-k8s.io/queue-name", "lq"}}},
+        {"ownerReferences",
+         {{{"apiVersion", api_version}, {"kind", owner}, {"name", "parent"}, {"uid", uid}, {"controller", true}}}}};
+    world.Create(job);
+  };
+  make_child("child", "JobSet", "jobset.x-k8s.io/v1alpha2", "uid-of-a-set");
+  job["spec"]["suspend"] = true;
+  make_child("of-a-job", "Job", "batch/v1", Text(At(parent, "metadata", "uid")));
+  make_child("of-another-group", "JobSet", "example.com/v1", "uid-of-another");
   world.RunFor(std::chrono::seconds(10));
   for (const char* name : {"plain", "child"}) {
     CHECK_FALSE(Suspended(world, name));
     CHECK(world.Finished(name));
     CHECK(world.WorkloadOf(name).is_null());
+  }
+  for (const char* name : {"of-a-job", "of-another-group"}) {
+    CHECK(world.Finished(name));
+    CHECK_FALSE(world.WorkloadOf(name).is_null());
   }
   CHECK_FALSE(sim::Flag(At(world.Get("jobs", "kube-system", "system"), "spec", "suspend")));
 }

@@ -176,6 +176,10 @@ TEST_CASE("parents are known by user and owner") {
   CHECK(child.find("'kind': 'JobSet'") != std::string::npos);
   CHECK(child == Variable(Find(options, "ValidatingAdmissionPolicy", "muster-jobs"), "child"));
   CHECK(child == Variable(Find(options, "MutatingAdmissionPolicy", "muster-jobs-default-queue"), "child"));
+  // By owner alone, as the controller knows them.
+  const std::string has_parent = Variable(Find(options, "ValidatingAdmissionPolicy", "muster-jobs"), "hasParent");
+  CHECK(has_parent.find("'kind': 'JobSet'") != std::string::npos);
+  CHECK(has_parent.find("userInfo") == std::string::npos);
 }
 
 TEST_CASE("managing Jobs without a queue name makes every Job of the namespaces wait") {

@@ -25,6 +25,7 @@ inline constexpr std::string_view kRecordAnnotation = "muster.dev/admission";
 
 // On Workloads.
 inline constexpr std::string_view kJobUidLabel = "kueue.x-k8s.io/job-uid";
+inline constexpr std::string_view kKueueFinalizer = "kueue.x-k8s.io/resource-in-use";
 inline constexpr std::string_view kRecordHolderLabel = "muster.dev/record";  // job or workload
 inline constexpr std::string_view kClaimAnnotation = "muster.dev/claim";
 

@@ -84,6 +84,16 @@ struct Workload {
   WorkloadStatus status;
 };
 
+// The batch Job that a Workload is of.
+struct JobRef {
+  std::string name;
+  std::string uid;
+};
+
+// By its controller owner; of one without, which was orphaned, by its uid label and its own name together.
+// RETURNS: nothing where it is of another kind.
+std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload);
+
 // ON FAILURE: names Workload, field and value.
 absl::StatusOr<Workload> DecodeWorkload(std::string_view json);
 
@@ -115,8 +125,11 @@ struct WorkloadBody {
 std::string EncodeWorkload(const WorkloadBody& body);
 
 // Merge patch of the spec from `known` to `wanted`. `texts` are used where pod sets changed.
-std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts,
-                            const Labels& annotations);
+std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts);
+
+// Merge patch that takes Kueue's finalizer away, where it is there, and sets annotations.
+std::string EncodeMetaPatch(const Workload& known, const Labels& annotations);
+bool HasKueueFinalizer(const Workload& workload);
 
 // Merge patch of what differs in the status, with the resourceVersion of `known` and the whole array of
 // conditions. RETURNS: empty where nothing differs.

@@ -108,7 +108,7 @@ class Informer final : private Reflector::Sink {
     std::function<void(const Ptr& object, const Ptr& previous)> upserted;  // previous null: new
     std::function<void(const Ptr& last)> deleted;
     // An object that was never read is treated as absent; one that was read before keeps the last state that
-    // could be read, until it can be read again or is deleted.
+    // could be read, until it can be read again or is deleted. Told once for each object and message.
     std::function<void(const absl::Status&)> undecodable;
   };
 
@@ -127,12 +127,14 @@ class Informer final : private Reflector::Sink {
     return it == objects_.end() ? nullptr : it->second;
   }
   const std::map<ObjectKey, Ptr>& objects() const { return objects_; }
+  // Objects that exist and whose newest state cannot be read, with the reason.
+  const std::map<ObjectKey, std::string>& unreadable() const { return unreadable_; }
 
   // Records the object that an own write returned, so that the next decision does not act on an older state.
   // No effect where the stream has already passed that state, or where its version cannot be compared. The
   // handler is called, if at all, before it returns.
   void Observe(std::string_view json) {
-    const Ptr object = Decoded(json);
+    const Ptr object = Take(json);
     if (object == nullptr) return;
     const ObjectKey key = object->meta.key();
     const std::string& version = object->meta.resource_version;
@@ -153,18 +155,28 @@ class Informer final : private Reflector::Sink {
     bool during_list = false;
   };
 
-  Ptr Decoded(std::string_view json) {
+  absl::StatusOr<Ptr> Decoded(std::string_view json) const {
     auto decoded = decode_(json);
-    if (decoded.ok()) {
-      if (!decoded->meta.name.empty()) return std::make_shared<const T>(*std::move(decoded));
-      decoded = absl::InvalidArgumentError("an object without metadata.name");
+    if (!decoded.ok()) return decoded.status();
+    if (decoded->meta.name.empty()) return absl::InvalidArgumentError("an object without metadata.name");
+    return std::make_shared<const T>(*std::move(decoded));
+  }
+
+  // RETURNS: null where it cannot be read, which is then a standing problem of this object.
+  Ptr Take(std::string_view json) {
+    auto object = Decoded(json);
+    if (object.ok()) return *std::move(object);
+    std::string message(object.status().message());
+    std::string& standing = unreadable_[ReadMeta(json).key()];
+    if (standing != message) {
+      standing = std::move(message);
+      handler_.undecodable(object.status());
     }
-    handler_.undecodable(decoded.status());
     return nullptr;
   }
 
   void Upsert(std::string_view json) override {
-    const Ptr object = Decoded(json);
+    const Ptr object = Take(json);
     if (object == nullptr) return Unreadable(json);
     const ObjectKey key = object->meta.key();
     if (listing_) listed_.insert(key);
@@ -185,9 +197,10 @@ class Informer final : private Reflector::Sink {
   void Delete(std::string_view json) override {
     const ObjectMeta meta = ReadMeta(json);
     const Ptr known = Get(meta.key());
+    if (known == nullptr) unreadable_.erase(meta.key());
     if (known == nullptr || known->meta.uid != meta.uid) return;
-    const Ptr last = Decoded(json);
-    Remove(meta.key(), last != nullptr ? last : known);
+    const auto last = Decoded(json);
+    Remove(meta.key(), last.ok() ? *last : known);
   }
 
   void BeginList() override {
@@ -206,6 +219,9 @@ class Informer final : private Reflector::Sink {
                                  IsNewerVersion(object->meta.resource_version, resource_version);
       if (!created_since) vanished.push_back(key);
     }
+    std::erase_if(unreadable_, [this](const auto& entry) {
+      return !listed_.contains(entry.first) && !objects_.contains(entry.first);
+    });
     listed_.clear();
     for (const ObjectKey& key : vanished) Remove(key, Get(key));
   }
@@ -216,6 +232,7 @@ class Informer final : private Reflector::Sink {
   }
 
   void Put(const Ptr& object) {
+    unreadable_.erase(object->meta.key());
     Ptr previous = std::exchange(objects_[object->meta.key()], object);
     // A new object under an old name: the old one is gone, whatever the watch showed in between.
     if (previous != nullptr && previous->meta.uid != object->meta.uid) {
@@ -228,6 +245,7 @@ class Informer final : private Reflector::Sink {
   void Remove(const ObjectKey& key, const Ptr& last) {
     objects_.erase(key);
     ahead_.erase(key);
+    unreadable_.erase(key);
     handler_.deleted(last);
   }
 
@@ -237,13 +255,17 @@ class Informer final : private Reflector::Sink {
     const ObjectKey key = meta.key();
     if (listing_) listed_.insert(key);
     const Ptr known = Get(key);
-    if (known != nullptr && known->meta.uid != meta.uid) Remove(key, known);
+    if (known == nullptr || known->meta.uid == meta.uid) return;
+    std::string message = unreadable_[key];
+    Remove(key, known);
+    unreadable_[key] = std::move(message);
   }
 
   Decode decode_;
   Handler handler_;
   std::map<ObjectKey, Ptr> objects_;
   std::map<ObjectKey, Ahead> ahead_;
+  std::map<ObjectKey, std::string> unreadable_;
   bool listing_ = false;
   std::set<ObjectKey> listed_;
   Reflector reflector_;  // last: it calls the sink

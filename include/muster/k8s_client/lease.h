@@ -6,6 +6,7 @@
 // Threading: used from the executor only; callbacks run there.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@
 namespace muster::k8s {
 
 inline constexpr Duration kLeaseDurationMax = std::chrono::hours(1);
+// leaseTransitions has 32 bits, of which some are left for terms to come.
+inline constexpr uint64_t kTermMax = uint64_t{1} << 30;
 
 struct LeaseOptions {
   std::string ns = "muster-system";
@@ -30,7 +33,8 @@ struct LeaseOptions {
 class LeaderElector {
  public:
   struct Callbacks {
-    // `term` counts leaders (leaseTransitions + 1, never zero); it grows with every change of leader.
+    // `term` counts leaders (leaseTransitions + 1, never zero); it grows with every change of leader, and starts
+    // anew only if the Lease was deleted while nobody held it.
     std::function<void(uint64_t term)> started_leading;
     // Nothing may be written from here on; the process normally exits.
     std::function<void()> stopped_leading;
@@ -47,6 +51,9 @@ class LeaderElector {
   // The write gate: leading, and the last successful renewal was *sent* less than renew_deadline ago.
   bool MayWrite() const;
   uint64_t term() const;
+  // Writes a Lease whose term is above `term`, for a leader that finds traces of later terms than its Lease tells
+  // of; `done` follows once that is written. REQUIRES: leading; `term` <= kTermMax.
+  void RaiseTerm(uint64_t term, std::function<void(uint64_t term)> done);
   // client-go's health rule: leading, but not renewed for lease_duration + 20 s.
   bool healthy() const;
 

@@ -24,18 +24,23 @@ PolicySpec OnJobs(std::string name, std::vector<std::string> operations) {
 
 PolicyParam DefaultLocalQueue() { return {"kueue.x-k8s.io/v1beta2", "LocalQueue", "default", ""}; }
 
-// CEL: whether the Job is being written by the controller of a parent that is queued in its place.
-std::string IsChild(const PolicyOptions& options) {
+// CEL: whether `object` has a parent that is queued in its place, by its controller owner.
+std::string HasParent(const PolicyOptions& options, std::string_view object, std::string_view and_also = "") {
   if (options.parents.empty()) return "false";
   std::vector<std::string> parents;
   for (const ParentController& p : options.parents) {
     parents.push_back(absl::StrCat("{'user': ", CelString(p.user), ", 'group': ", CelString(p.group),
                                    ", 'kind': ", CelString(p.kind), "}"));
   }
-  return absl::StrCat("[", absl::StrJoin(parents, ",\n "),
-                      R"(].exists(p, p.user == request.userInfo.username &&
-  object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) && r.kind == p.kind &&
+  return absl::StrCat(
+      "[", absl::StrJoin(parents, ",\n "), "].exists(p, ", std::string(and_also), "\n  ", std::string(object),
+      R"(.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) && r.kind == p.kind &&
     r.apiVersion.startsWith(p.group + '/'))))");
+}
+
+// CEL: whether the Job is being written by the controller of a parent that is queued in its place.
+std::string IsChild(const PolicyOptions& options) {
+  return HasParent(options, "object", "p.user == request.userInfo.username &&");
 }
 
 PolicySpec Suspend(const PolicyOptions& options) {
@@ -210,6 +215,16 @@ variables.oldEqual + '" to "' + variables.equal + '" while the Job runs')"},
   };
 }
 
+// The controller knows a child by its owner alone (IsManaged in controller/prepare.h) and leaves it alone: nobody
+// else may make a Job look like one.
+Rule ChildrenAreTheParents() {
+  return {
+      R"(!variables.hasParent || variables.child ||
+(oldObject != null && variables.hadParent && variables.queue == variables.oldQueue))",
+      R"('metadata.ownerReferences: only the controller of this owner may create or queue Jobs for it, since the owner ' +
+'is queued in their place; remove the reference, or the queue name "' + variables.queue + '"')"};
+}
+
 PolicySpec Guard(const PolicyOptions& options) {
   PolicySpec spec = OnJobs("muster-jobs", {"CREATE", "UPDATE"});
   // Muster's own writes are let through here, before anything else is computed: it makes one for each start.
@@ -222,6 +237,11 @@ PolicySpec Guard(const PolicyOptions& options) {
   spec.variables = JobVariables(options);
   for (auto* rules : {&Ownership, &LabelRules, &SizeRules}) {
     for (Rule& rule : rules()) spec.rules.push_back(std::move(rule));
+  }
+  if (!options.parents.empty()) {
+    spec.variables.push_back({"hasParent", HasParent(options, "object")});
+    spec.variables.push_back({"hadParent", absl::StrCat("oldObject != null && ", HasParent(options, "oldObject"))});
+    spec.rules.push_back(ChildrenAreTheParents());
   }
   return spec;
 }
