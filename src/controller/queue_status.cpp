@@ -73,33 +73,36 @@ std::string_view ReasonName(InactiveReason reason) {
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
 
-std::string ReasonText(InactiveReason reason, const std::string& details) {
-  switch (reason) {
+std::string Joined(const std::vector<std::string>& names, std::string_view separator) {
+  std::string out;
+  for (const std::string& name : names) out += Cat(out.empty() ? std::string_view() : separator, name);
+  return out;
+}
+
+std::string ReasonText(const engine::Inactivity& why) {
+  switch (why.reason) {
     case InactiveReason::kTerminating:
       return "clusterQueue is terminating";
     case InactiveReason::kStopped:
       return "is stopped";
     case InactiveReason::kFlavorNotFound:
-      return Cat("references missing ResourceFlavor(s): ", details);
+      return Cat("references missing ResourceFlavor(s): ", Joined(why.names, ","));  // as the reference does
     case InactiveReason::kCohortCycle:
-      return Cat("its cohorts form a cycle: ", details);
+      return Cat("its cohorts form a cycle: ", Joined(why.names, ", "));
     case InactiveReason::kUnsupported:
-      return Cat("uses what is not supported: ", details);
+      return Cat("uses what is not supported: ", Joined(why.names, ", "));
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
 
 // The terminating queue's message is a sentence of its own in the reference.
 std::string InactiveMessage(const engine::ClusterQueueView& view) {
-  if (view.inactive_reasons.front() == InactiveReason::kTerminating) {
+  if (view.inactive.front().reason == InactiveReason::kTerminating) {
     return "Can't admit new workloads; clusterQueue is terminating";
   }
-  std::string out = "Can't admit new workloads: ";
-  for (size_t i = 0; i < view.inactive_reasons.size(); ++i) {
-    const std::string details = i < view.inactive_details.size() ? view.inactive_details[i] : std::string();
-    out += Cat(i == 0 ? "" : ", ", ReasonText(view.inactive_reasons[i], details));
-  }
-  return out + ".";
+  std::vector<std::string> texts;
+  for (const engine::Inactivity& why : view.inactive) texts.push_back(ReasonText(why));
+  return Cat("Can't admit new workloads: ", Joined(texts, ", "), ".");
 }
 
 template <typename View>
@@ -157,10 +160,10 @@ absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluste
 QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
                           WallTime now) {
   QueueStatus out = ProjectCounts(known, view, true);
-  if (view.active || view.inactive_reasons.empty()) {
+  if (view.active || view.inactive.empty()) {
     SetActive(view.active, view.active ? "Ready" : "Unknown", "Can admit new workloads", generation, now, &out);
   } else {
-    SetActive(false, ReasonName(view.inactive_reasons.front()), InactiveMessage(view), generation, now, &out);
+    SetActive(false, ReasonName(view.inactive.front().reason), InactiveMessage(view), generation, now, &out);
   }
   return out;
 }

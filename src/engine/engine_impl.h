@@ -55,6 +55,7 @@ class EngineSet::Impl final : private PassHost {
   ClusterQueueView ViewClusterQueue(const std::string& name) const;
   LocalQueueView ViewLocalQueue(const std::string& ns, const std::string& name) const;
   std::vector<std::string> ClusterQueueNames() const;
+  std::vector<CohortView> ViewCohorts() const;
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
   std::map<ReasonCode, int64_t> WaitingByReason(const std::string& ns, const std::string& name) const;

@@ -44,6 +44,7 @@ LocalQueueView EngineSet::ViewLocalQueue(const std::string& ns, const std::strin
   return impl_->ViewLocalQueue(ns, name);
 }
 std::vector<std::string> EngineSet::ClusterQueueNames() const { return impl_->ClusterQueueNames(); }
+std::vector<CohortView> EngineSet::ViewCohorts() const { return impl_->ViewCohorts(); }
 std::vector<std::pair<std::string, std::string>> EngineSet::LocalQueueNames() const { return impl_->LocalQueueNames(); }
 std::optional<WorkloadView> EngineSet::ViewWorkload(const std::string& uid) const { return impl_->ViewWorkload(uid); }
 std::map<ReasonCode, int64_t> EngineSet::WaitingByReason(const std::string& ns, const std::string& name) const {

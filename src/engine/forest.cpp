@@ -151,8 +151,9 @@ CohortState* Forest::SetDeclaredParent(CohortState* cohort, std::string_view nam
     if (!member->on_cycle && member->parent != member->declared_parent) Move(member, member->declared_parent);
   }
   for (CohortState* member : affected) {
-    if (member->parent != nullptr || member->tree->on_cycle == member->on_cycle) continue;
+    if (member->parent != nullptr || (member->tree->on_cycle == member->on_cycle && !member->on_cycle)) continue;
     member->tree->on_cycle = member->on_cycle;
+    // Also where it stays on a cycle: that may be another one now.
     RecomputeActivity(member->tree);
   }
   return old;
@@ -374,31 +375,32 @@ void Forest::ReferToFlavors(ClusterQueueState* queue, bool refer) {
 // ---- activity -----------------------------------------------------------------------------------
 
 void Forest::RecomputeActivity(ClusterQueueState* queue) {
-  std::vector<InactiveReason> reasons;
-  std::vector<std::string> details;
+  std::vector<Inactivity> inactive;
   const ClusterQueue& spec = queue->spec;
-  if (spec.terminating) reasons.push_back(InactiveReason::kTerminating);
-  if (spec.stop_policy != StopPolicy::kNone) reasons.push_back(InactiveReason::kStopped);
-  for (const FlavorId flavor : queue->flavors) {
-    if (catalog_->FindFlavor(flavor) == nullptr) details.push_back(catalog_->FlavorName(flavor));
-  }
-  if (!details.empty()) reasons.push_back(InactiveReason::kFlavorNotFound);
-  if (queue->tree != nullptr && queue->tree->on_cycle) reasons.push_back(InactiveReason::kCohortCycle);
+  if (spec.terminating) inactive.push_back({InactiveReason::kTerminating, {}});
+  if (spec.stop_policy != StopPolicy::kNone) inactive.push_back({InactiveReason::kStopped, {}});
+  std::vector<std::string> missing;
   std::vector<std::string> unsupported;
   if (!spec.admission_checks.empty()) unsupported.push_back("spec.admissionChecksStrategy");
   for (const FlavorId flavor : queue->flavors) {
     const ResourceFlavor* known = catalog_->FindFlavor(flavor);
-    if (known == nullptr || known->topology_name.empty()) continue;
-    unsupported.push_back(absl::StrCat("spec.topologyName of ResourceFlavor ", known->name));
+    if (known == nullptr) {
+      missing.push_back(catalog_->FlavorName(flavor));
+    } else if (!known->topology_name.empty()) {
+      unsupported.push_back(absl::StrCat("spec.topologyName of ResourceFlavor ", known->name));
+    }
   }
-  if (!unsupported.empty()) reasons.push_back(InactiveReason::kUnsupported);
-  details.insert(details.end(), unsupported.begin(), unsupported.end());
-  const bool active = queue->exists && reasons.empty();
-  if (active == queue->active && reasons == queue->inactive_reasons && details == queue->inactive_details) return;
+  if (!missing.empty()) inactive.push_back({InactiveReason::kFlavorNotFound, std::move(missing)});
+  if (queue->tree != nullptr && queue->tree->on_cycle) {
+    Inactivity& added = inactive.emplace_back(Inactivity{InactiveReason::kCohortCycle, {}});
+    for (const CohortState* member : CycleThrough(FindCohort(queue->tree->name))) added.names.push_back(member->name);
+  }
+  if (!unsupported.empty()) inactive.push_back({InactiveReason::kUnsupported, std::move(unsupported)});
+  const bool active = queue->exists && inactive.empty();
+  if (active == queue->active && inactive == queue->inactive) return;
   if (active != queue->active) activity_changes_.insert(queue);
   queue->active = active;
-  queue->inactive_reasons = std::move(reasons);
-  queue->inactive_details = std::move(details);
+  queue->inactive = std::move(inactive);
   if (queue->tree == nullptr) return;
   if (active) RequestFlush(queue->tree);
   Refresh(queue);

@@ -145,8 +145,7 @@ struct ClusterQueueState {
   // Its namespace selector does not match everything.
   bool selective = false;
   bool active = false;
-  std::vector<InactiveReason> inactive_reasons;
-  std::vector<std::string> inactive_details;
+  std::vector<Inactivity> inactive;
 
   queue::WaitingQueue waiting;
   absl::flat_hash_map<uint64_t, Bypass> bypass;

@@ -42,9 +42,9 @@ ClusterQueueView EngineSet::Impl::ViewClusterQueue(const std::string& name) cons
   ClusterQueueView view;
   view.name = queue->name;
   view.cohort = queue->spec.cohort;
+  if (queue->cohort != nullptr) view.root_cohort = queue->tree->name;
   view.active = queue->active;
-  view.inactive_reasons = queue->inactive_reasons;
-  view.inactive_details = queue->inactive_details;
+  view.inactive = queue->inactive;
   const queue::Counts counts = queue->waiting.counts();
   // Nobody looks at the workloads of an inactive queue.
   view.pending_active = queue->active ? counts.active : 0;
@@ -87,6 +87,15 @@ std::vector<std::string> EngineSet::Impl::ClusterQueueNames() const {
     if (queue->exists) names.push_back(name);
   }
   return names;
+}
+
+std::vector<CohortView> EngineSet::Impl::ViewCohorts() const {
+  std::vector<CohortView> views;
+  for (const auto& [name, cohort] : forest_.cohorts()) {
+    const CohortState* parent = cohort->declared_parent;
+    views.push_back({name, parent == nullptr ? std::string() : parent->name, cohort->tree->name});
+  }
+  return views;
 }
 
 std::vector<std::pair<std::string, std::string>> EngineSet::Impl::LocalQueueNames() const {

@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -92,13 +91,13 @@ void ClusterQueueGauges::Add(const engine::ClusterQueueView& view, bool resource
   pending.Set({view.name, "inadmissible"}, static_cast<double>(view.active ? view.pending_inadmissible : waiting));
   reserving.Set({view.name}, static_cast<double>(view.reserving));
   admitted.Set({view.name}, static_cast<double>(view.admitted));
-  const auto& reasons = view.inactive_reasons;
-  const bool terminating =
-      std::find(reasons.begin(), reasons.end(), engine::InactiveReason::kTerminating) != reasons.end();
+  const bool terminating = std::any_of(view.inactive.begin(), view.inactive.end(), [](const engine::Inactivity& why) {
+    return why.reason == engine::InactiveReason::kTerminating;
+  });
   status.Set({view.name, "pending"}, !view.active && !terminating ? 1 : 0);
   status.Set({view.name, "active"}, view.active && !terminating ? 1 : 0);
   status.Set({view.name, "terminating"}, terminating ? 1 : 0);
-  info.Set({view.name, view.cohort, view.cohort}, 1);
+  info.Set({view.name, view.cohort, view.root_cohort}, 1);
   if (!resources) return;
   for (const engine::FlavorUsage& u : view.usage) {
     const LabelValues labels = {view.cohort, view.name, u.flavor, u.resource};
@@ -181,16 +180,16 @@ void AppendQueueGauges(const engine::EngineSet& engine, const MetricsOptions& op
     for (const auto& [code, count] : by_reason) waiting[view.cluster_queue][code] += count;
     if (options.local_queues) local_queues.Add(view, by_reason);
   }
-  std::set<std::string> cohorts;
   for (const std::string& name : engine.ClusterQueueNames()) {
     const engine::ClusterQueueView view = engine.ViewClusterQueue(name);
     cluster_queues.Add(view, options.cluster_queue_resources);
     for (const auto& [code, count] : waiting[name]) {
       cluster_queues.unadmitted.Set({name, kNoReservation, CauseName(code)}, static_cast<double>(count));
     }
-    if (!view.cohort.empty()) cohorts.insert(view.cohort);
   }
-  for (const std::string& cohort : cohorts) cluster_queues.cohort_info.Set({cohort, "", cohort}, 1);
+  for (const engine::CohortView& view : engine.ViewCohorts()) {
+    cluster_queues.cohort_info.Set({view.name, view.parent, view.root}, 1);
+  }
   std::move(cluster_queues).Append(families);
   std::move(local_queues).Append(families);
 

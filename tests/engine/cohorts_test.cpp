@@ -26,7 +26,9 @@ bool IsActive(const Cluster& cluster, const std::string& queue) {
 }
 
 std::vector<InactiveReason> WhyInactive(const Cluster& cluster, const std::string& queue) {
-  return cluster.engine.ViewClusterQueue(queue).inactive_reasons;
+  std::vector<InactiveReason> out;
+  for (const Inactivity& why : cluster.engine.ViewClusterQueue(queue).inactive) out.push_back(why.reason);
+  return out;
 }
 
 const std::vector<InactiveReason> kOnCycle = {InactiveReason::kCohortCycle};
@@ -47,6 +49,15 @@ struct Ring : Cluster {
 };
 
 }  // namespace
+
+TEST_CASE("a queue on a cycle names the cohorts of the cycle that there is now") {
+  Ring cluster(2);
+  const auto names = [&cluster] { return cluster.engine.ViewClusterQueue("q0").inactive.at(0).names; };
+  CHECK(names() == std::vector<std::string>{"c0", "c1"});
+  cluster.Apply(CohortChanged{CohortOf("between", "c0")});
+  cluster.Apply(CohortChanged{CohortOf("c1", "between")});
+  CHECK(names() == std::vector<std::string>{"c0", "c1", "between"});
+}
 
 TEST_CASE("queues on a cycle of cohorts of any length decide nothing, and keep what is booked") {
   const int length = GENERATE(1, 2, 3, 5);

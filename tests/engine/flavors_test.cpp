@@ -101,7 +101,8 @@ TEST_CASE("a queue with a flavor that does not exist is inactive until it does")
   cluster.AddQueue(TwoFlavors("q", "", 4, 4));
   cluster.Submit(Gang("w", "q", 1));
   CHECK(cluster.Run().empty());
-  CHECK(cluster.engine.ViewClusterQueue("q").inactive_details == Uids{"a", "b"});
+  const std::vector<Inactivity> inactive = cluster.engine.ViewClusterQueue("q").inactive;
+  CHECK(inactive == std::vector<Inactivity>{{InactiveReason::kFlavorNotFound, {"a", "b"}}});
   for (const char* name : {"a", "b"}) cluster.Apply(FlavorChanged{ResourceFlavor{name, {}, {}, {}, ""}});
   CHECK(cluster.Run() == Uids{"w"});
   cluster.Apply(FlavorDeleted{"b"});

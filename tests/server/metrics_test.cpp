@@ -50,6 +50,26 @@ engine::QueueRef Ref(const std::string& queue, const std::string& priority_class
   return {queue, "ns", queue, priority_class};
 }
 
+// a in "leaf", under "middle", which has no queue of its own, under "root", which is only named as a parent.
+TEST_CASE("cohorts have their parent and the root of their tree, queues or not") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "leaf", 4000));
+  for (const auto& [name, parent] :
+       std::vector<std::pair<std::string, std::string>>{{"leaf", "middle"}, {"middle", "root"}}) {
+    engine::Cohort cohort;
+    cohort.name = name;
+    cohort.parent = parent;
+    world.cluster.Apply(engine::CohortChanged{cohort});
+  }
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_info") ==
+        "kueue_cluster_queue_info{cluster_queue=\"a\",parent_cohort=\"leaf\",root_cohort=\"root\",replica_role="
+        "\"leader\"} 1\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_info") ==
+        "kueue_cohort_info{cohort=\"leaf\",parent_cohort=\"middle\",root_cohort=\"root\",replica_role=\"leader\"} 1\n"
+        "kueue_cohort_info{cohort=\"middle\",parent_cohort=\"root\",root_cohort=\"root\",replica_role=\"leader\"} 1\n"
+        "kueue_cohort_info{cohort=\"root\",parent_cohort=\"\",root_cohort=\"root\",replica_role=\"leader\"} 1\n");
+}
+
 TEST_CASE("queue gauges show the engine as it is at the scrape") {
   World world({.cluster_queue_resources = true, .local_queues = true});
   // 4 and 2 cpus; `a` may borrow 1.5 of the 2, and does borrow 1.

@@ -159,13 +159,27 @@ struct FlavorUsage {
 
 enum class InactiveReason : uint8_t { kTerminating, kStopped, kFlavorNotFound, kCohortCycle, kUnsupported };
 
+// One reason for which a ClusterQueue admits nothing.
+struct Inactivity {
+  InactiveReason reason = InactiveReason::kStopped;
+  // The missing flavors, the cohorts of the cycle, or the fields that are not supported.
+  std::vector<std::string> names;
+  friend bool operator==(const Inactivity&, const Inactivity&) = default;
+};
+
+struct CohortView {
+  std::string name;
+  std::string parent;  // as declared; empty: none
+  std::string root;    // of its tree; a cohort on a cycle is the root of its own
+  friend bool operator==(const CohortView&, const CohortView&) = default;
+};
+
 struct ClusterQueueView {
   std::string name;
   std::string cohort;
+  std::string root_cohort;  // of the tree of `cohort`
   bool active = false;
-  // Why not, in Kueue's order of precedence; `inactive_details` names the objects (missing flavors, ...).
-  std::vector<InactiveReason> inactive_reasons;
-  std::vector<std::string> inactive_details;
+  std::vector<Inactivity> inactive;  // why not, in Kueue's order of precedence
   int64_t pending_active = 0;        // waiting and to be looked at
   int64_t pending_inadmissible = 0;  // parked
   int64_t reserving = 0;
@@ -241,7 +255,9 @@ class EngineSet {
   ClusterQueueView ViewClusterQueue(const std::string& name) const;                     // REQUIRES: it was applied
   LocalQueueView ViewLocalQueue(const std::string& ns, const std::string& name) const;  // REQUIRES: as above
   std::vector<std::string> ClusterQueueNames() const;                                   // sorted
-  std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;             // sorted
+  // Every cohort that exists or is named by a ClusterQueue or as a parent, by name.
+  std::vector<CohortView> ViewCohorts() const;
+  std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;  // sorted
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
   // The waiting workloads of a LocalQueue by why they wait; those that were not looked at yet are
   // kPendingEvaluation. Walks all of them. REQUIRES: it was applied
