@@ -370,7 +370,7 @@ TEST_CASE("The process may be killed at any write") {
 // Gangs come and their queue is drained now and then, while processes die at any moment of their lives, also before
 // they lead.
 TEST_CASE("The process may be killed at random points") {
-  const uint64_t seeds = std::getenv("MUSTER_LONG") != nullptr ? 300 : 30;
+  const uint64_t seeds = std::getenv("MUSTER_LONG") != nullptr ? 300 : 10;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     DYNAMIC_SECTION("seed " << seed) {
       World world(seed);
