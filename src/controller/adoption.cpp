@@ -1,11 +1,19 @@
 #include "muster/controller/adoption.h"
 
+#include <algorithm>
+
 #include "muster/controller/names.h"
+#include "text.h"
 
 namespace muster::controller {
 namespace {
 
 using engine::ClaimState;
+
+bool OwnedBy(const Workload& workload, const Job& job) {
+  const k8s::OwnerReference* owner = workload.meta.Controller();
+  return owner != nullptr && owner->uid == job.meta.uid;
+}
 
 std::optional<Held> FromRecord(const Job& job, bool strict) {
   const Record& record = *job.record;
@@ -25,8 +33,7 @@ std::optional<Held> FromRecord(const Job& job, bool strict) {
 
 std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   const auto& conditions = workload.status.conditions;
-  const k8s::OwnerReference* owner = workload.meta.Controller();
-  if (owner == nullptr || owner->uid != job.meta.uid) return std::nullopt;
+  if (!OwnedBy(workload, job)) return std::nullopt;
   if (!k8s::IsTrue(conditions, "QuotaReserved") || !k8s::IsTrue(conditions, "Admitted") ||
       k8s::IsTrue(conditions, "Evicted") || k8s::IsTrue(conditions, "Finished") ||
       !workload.status.admission.has_value()) {
@@ -45,7 +52,50 @@ std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   return held;
 }
 
+Amount UsageOf(const engine::PodSetAssignment& pod_set, std::string_view resource) {
+  for (const auto& [name, amount] : pod_set.usage) {
+    if (name == resource) return amount;
+  }
+  return {0};
+}
+
+std::string Differs(std::string_view resource, Amount recorded, Amount asked) {
+  return Cat("the record holds ", FormatAmount(resource, recorded), " of ", resource, ", and the Job asks for ",
+             FormatAmount(resource, asked));
+}
+
 }  // namespace
+
+bool ShowsAdmission(const Workload* workload, const Job& job) {
+  if (workload == nullptr || job.record == nullptr || !OwnedBy(*workload, job)) return false;
+  return workload->status.admission == ToApi(job.record->admission);
+}
+
+std::string RecordDoubt(const Job& job, const Workload* workload, const gang::Shape& shape, bool ignore_undeclared) {
+  const Record& record = *job.record;
+  if (ShowsAdmission(workload, job)) return "";
+  if (record.admission.pod_sets.size() != 1 || record.admission.pod_sets.front().name != kJobPodSet) {
+    return Cat("a Job has one pod set, ", kJobPodSet, ", and the record another");
+  }
+  const engine::PodSetAssignment& pod_set = record.admission.pod_sets.front();
+  // A stop sets the counts back to what they were before a partial admission.
+  const int32_t pods = std::min(job.parallelism, job.completions.value_or(job.parallelism));
+  if (pods != pod_set.count && (record.state == Record::State::kStarted || pods < pod_set.count)) {
+    return Cat("the record is for ", pod_set.count, " pods, and the Job has ", pods);
+  }
+  for (const auto& [resource, amount] : shape.requests) {
+    const Amount asked = amount * pod_set.count;
+    const bool undeclared = ignore_undeclared && UsageOf(pod_set, resource) == Amount{0};
+    if (!undeclared && UsageOf(pod_set, resource) != asked) return Differs(resource, UsageOf(pod_set, resource), asked);
+  }
+  for (const auto& [resource, amount] : pod_set.usage) {
+    const bool asked_for = std::any_of(shape.requests.begin(), shape.requests.end(),
+                                       [&name = resource](const auto& r) { return r.first == name; });
+    const Amount asked{resource == "pods" ? pod_set.count : 0};
+    if (!asked_for && amount != asked) return Differs(resource, amount, asked);
+  }
+  return "";
+}
 
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
   if (job.record != nullptr) return FromRecord(job, wait_for_terminating_pods);

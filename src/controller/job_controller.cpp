@@ -10,6 +10,7 @@
 #include "muster/controller/reason_text.h"
 #include "muster/core/check.h"
 #include "muster/k8s_client/resources.h"
+#include "text.h"
 
 namespace muster::controller {
 namespace {
@@ -289,8 +290,9 @@ void JobController::Reconcile(Entry* entry) {
   if (!leading() || entry->busy || WaitsUntil(entry, entry->wait_until)) return;
   const Job& job = *entry->job;
   const bool managed = IsManaged(job, *deps_.catalog, *deps_.options);
+  SayRecordProblem(entry);
   if (!managed && !entry->claim.has_value()) {
-    Untell(entry);
+    ReconcileUnmanaged(entry);
   } else if (job.Outcome() != nullptr) {
     Finish(entry);
   } else if (!entry->claim.has_value()) {
@@ -302,13 +304,24 @@ void JobController::Reconcile(Entry* entry) {
   }
 }
 
+// Not Muster's to queue, or no longer: what it was admitted to before counts until it is gone, or others would be
+// given its quota. Where no policy guards the record, the Workload has to show the same.
+void JobController::ReconcileUnmanaged(Entry* entry) {
+  const bool admitted =
+      entry->job->record != nullptr && (InManagedNamespace(*entry->job, *deps_.catalog, *deps_.options) ||
+                                        ShowsAdmission(workloads_.Known(entry->job->meta.uid).get(), *entry->job));
+  const bool ended = entry->job->Outcome() != nullptr;
+  if (admitted && ended) return Finish(entry);
+  // A stopped Job that runs again outside of Muster's reach is its user's.
+  const auto started = [entry] { return entry->job->record->state == Record::State::kStarted; };
+  if (admitted && (started() || entry->job->suspend) && AdoptHeld(entry)) return;
+  Untell(entry);
+  if (!ended && entry->job->suspend && !entry->job->deleting()) RestoreIfShown(entry);
+}
+
 void JobController::ReconcileFree(Entry* entry) {
+  if (AdoptHeld(entry)) return;
   const Job& job = *entry->job;
-  const auto known = workloads_.Known(job.meta.uid);
-  if (auto held = FindHeld(job, known.get(), deps_.options->wait_for_terminating_pods); held.has_value()) {
-    Adopt(entry, *held);
-    return;
-  }
   if (!job.suspend) {
     Untell(entry);
     if (!job.deleting()) SuspendUnadmitted(entry);
@@ -329,6 +342,11 @@ void JobController::ReconcileClaim(Entry* entry) {
       return ReconcilePlanned(entry);
     case ClaimState::kWritten:
     case ClaimState::kActive:
+      if (const Record* record = entry->job->record.get(); record != nullptr &&
+                                                           record->claim == entry->claim->record.claim &&
+                                                           record->admission != entry->claim->record.admission) {
+        DisbelieveRecord(entry, "it differs from the admission that it was written for");
+      }
       Tell(entry, std::nullopt);
       return ReconcileRunning(entry);
     case ClaimState::kLeaving:
@@ -391,6 +409,47 @@ void JobController::Untell(Entry* entry) {
   if (!entry->told.has_value()) return;
   entry->told.reset();
   Apply(engine::WorkloadDeleted{entry->job->meta.uid});
+}
+
+// RETURNS: whether the objects show the Job as admitted; it then has a claim.
+bool JobController::AdoptHeld(Entry* entry) {
+  const auto known = workloads_.Known(entry->job->meta.uid);
+  const bool strict = deps_.options->wait_for_terminating_pods;
+  const auto held = [&] { return FindHeld(*entry->job, known.get(), strict); };
+  if (!held().has_value()) return false;
+  if (const Job& job = *entry->job; job.record != nullptr) {
+    const Prepared prepared = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
+    if (std::string doubt = RecordDoubt(job, known.get(), *prepared.workload.pod_sets.front().shape,
+                                        deps_.options->ignore_undeclared_resources);
+        !doubt.empty()) {
+      DisbelieveRecord(entry, std::move(doubt));
+    } else if (job.suspend && job.status.active == 0 && !ShowsAdmission(known.get(), job)) {
+      // Nothing of it runs and nothing else tells of it: a record that merely fits would be a way past the queue.
+      return false;
+    }
+  }
+  if (auto found = held(); found.has_value()) {
+    Adopt(entry, *std::move(found));
+    return true;
+  }
+  return false;
+}
+
+// From here on the record counts as none. The next write that starts or stops the Job replaces it.
+void JobController::DisbelieveRecord(Entry* entry, std::string why) {
+  auto job = std::make_shared<Job>(*entry->job);
+  job->record = nullptr;
+  job->record_problem = Cat("annotation ", kRecordAnnotation, ": ", why);
+  entry->job = std::move(job);
+  SayRecordProblem(entry);
+}
+
+void JobController::SayRecordProblem(Entry* entry) {
+  const Job& job = *entry->job;
+  if (job.record_problem.empty() || job.record_problem == entry->record_problem || job.Outcome() != nullptr) return;
+  entry->record_problem = job.record_problem;
+  spdlog::error("the admission record of a job counts as none{}", JobFields(job, {{"error", job.record_problem}}));
+  JobEvent(job, "Warning", "AdmissionRecordInvalid", "Admit", job.record_problem);
 }
 
 void JobController::Adopt(Entry* entry, Held held) {

@@ -122,7 +122,8 @@ class JobController final : public WorkloadSource {
     std::shared_ptr<const Job> job;
     std::shared_ptr<const Prepared> prepared;  // null: cannot be queued, `problem` says why
     std::string problem;
-    std::optional<Told> told;  // unset: the engine does not know the Job
+    std::string record_problem;  // as said
+    std::optional<Told> told;    // unset: the engine does not know the Job
     std::optional<Claim> claim;
     bool busy = false;      // a request is on its way
     bool finished = false;  // the end was handled
@@ -152,12 +153,16 @@ class JobController final : public WorkloadSource {
   bool leading() const { return engine_ != nullptr; }
   void Apply(engine::Event event);
   void Reconcile(Entry* entry);
+  void ReconcileUnmanaged(Entry* entry);
   void ReconcileFree(Entry* entry);
   void ReconcileClaim(Entry* entry);
   void Tell(Entry* entry, const std::optional<Held>& held);
   void Untell(Entry* entry);
   bool Prepare(Entry* entry);
   void ReportProblem(Entry* entry, const absl::Status& problem);
+  bool AdoptHeld(Entry* entry);
+  void DisbelieveRecord(Entry* entry, std::string why);
+  void SayRecordProblem(Entry* entry);
   void Adopt(Entry* entry, Held held);
   void TellHeld(Entry* entry, const Held& held);
   engine::ClaimId NewClaimId();

@@ -91,10 +91,14 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   return out;
 }
 
+bool InManagedNamespace(const Job& job, const Catalog& catalog, const Options& options) {
+  const auto ns = catalog.namespaces.find(job.meta.ns);
+  return ns != catalog.namespaces.end() && options.managed_jobs_namespace_selector.Matches(ns->second);
+}
+
 bool IsManaged(const Job& job, const Catalog& catalog, const Options& options) {
   if (job.queue_name().empty() && !options.manage_jobs_without_queue_name) return false;
-  const auto ns = catalog.namespaces.find(job.meta.ns);
-  if (ns == catalog.namespaces.end() || !options.managed_jobs_namespace_selector.Matches(ns->second)) return false;
+  if (!InManagedNamespace(job, catalog, options)) return false;
   const k8s::OwnerReference* owner = job.meta.Controller();
   if (owner == nullptr) return true;
   const std::string_view group = std::string_view(owner->api_version).substr(0, owner->api_version.find('/'));

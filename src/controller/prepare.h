@@ -30,6 +30,8 @@ struct Prepared {
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes);
 
+bool InManagedNamespace(const Job& job, const Catalog& catalog, const Options& options);
+
 // The Job is Muster's to queue: it names a queue (or need not), its namespace is managed, and it is not the child of
 // a parent in the configuration, which is queued in its place. This is the rule of the admission policies, which
 // also see to it that nobody but the parent's controller makes such a child: what they suspend is started here.

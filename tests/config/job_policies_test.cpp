@@ -168,6 +168,55 @@ TEST_CASE("only Muster starts a queued Job and writes its record") {
   CHECK_THAT(Refusal(Patch(*world.user, path, start)), Contains("waits in LocalQueue \"other\""));
 }
 
+TEST_CASE("what a Job's labels and annotations may not say cannot be written along with its status either") {
+  World& world = Shared();
+  const std::string path = Cat(Jobs("team"), "/by-status");
+  const std::string status = path + "/status";
+  REQUIRE(Create(*world.user, Jobs("team"), QueuedJob("by-status")).status == 201);
+  const std::string record = Cat(R"({"metadata": {"annotations": {")", kRecord, R"(": "forged"}}})");
+  CHECK_THAT(Refusal(Patch(world.admin(), status, record)),
+             Contains("metadata.annotations[muster.dev/admission]: is written by Muster alone"));
+  CHECK_THAT(Refusal(Patch(world.admin(), status, LabelPatch(kQueue, "\"Bad_Name\""))), Contains("cannot name"));
+  // What controllers write there goes on, also together with a label of somebody else's.
+  CHECK(Patch(world.admin(), status, R"({"status": {"active": 0}})").ok());
+  CHECK(Patch(world.admin(), status, R"({"metadata": {"labels": {"example.com/x": "y"}}, "status": {"active": 0}})")
+            .ok());
+  REQUIRE(Patch(*world.muster, path,
+                Cat(R"({"metadata": {"annotations": {")", kRecord, R"(": "true one"}}, "spec": {"suspend": false}})"))
+              .ok());
+  for (const std::string& patch : {record, Cat(R"({"metadata": {"annotations": {")", kRecord, R"(": null}}})")}) {
+    CHECK_THAT(Refusal(Patch(world.admin(), status, patch)), Contains("keep the stored value"));
+  }
+  CHECK_THAT(Refusal(Patch(world.admin(), status, LabelPatch(kQueue, "null"))), Contains("while the Job runs"));
+  CHECK(Patch(world.admin(), status, R"({"status": {"active": 0}})").ok());
+  CHECK(Patch(*world.muster, status, R"({"status": {"startTime": null}})").ok());
+
+  REQUIRE(Create(*world.user, Jobs("homed"), JobYaml("by-status")).status == 201);
+  CHECK_THAT(Refusal(Patch(world.admin(), Cat(Jobs("homed"), "/by-status/status"), LabelPatch(kQueue, "null"))),
+             Contains("cannot be removed in a namespace with a LocalQueue named default"));
+}
+
+TEST_CASE("an admitted Job keeps its queue name, suspended or not, until Muster has stopped it") {
+  World& world = Shared();
+  const std::string path = Cat(Jobs("team"), "/admitted");
+  REQUIRE(Create(*world.user, Jobs("team"), QueuedJob("admitted")).status == 201);
+  const auto write = [&](const char* state, bool suspend) {
+    return Patch(*world.muster, path,
+                 Cat(R"({"metadata": {"annotations": {")", kRecord, R"(": "{\"v\":1,\"state\":\")", state,
+                     R"(\"}"}}, "spec": {"suspend": )", suspend ? "true" : "false", "}}"));
+  };
+  REQUIRE(write("started", false).ok());
+  REQUIRE(Patch(*world.user, path, R"({"spec": {"suspend": true}})").ok());
+  for (const char* value : {"null", "\"\""}) {
+    CHECK_THAT(
+        Refusal(Patch(*world.user, path, LabelPatch(kQueue, value))),
+        Contains("metadata.labels[kueue.x-k8s.io/queue-name]: \"lq\" cannot be removed while the Job is admitted; "
+                 "set spec.active of its Workload to false first"));
+  }
+  REQUIRE(write("stopped", true).ok());
+  CHECK(Patch(*world.user, path, LabelPatch(kQueue, "null")).ok());
+}
+
 TEST_CASE("a running Job without a queue cannot take one, and a suspended one starts freely") {
   World& world = Shared();
   REQUIRE(Create(*world.user, Jobs("team"), JobYaml("runs")).status == 201);

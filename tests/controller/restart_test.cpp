@@ -111,6 +111,176 @@ void CheckStarts(const World& world, const Referee& referee, const std::string& 
   CHECK(referee.starts(job) <= 1 + evictions);
 }
 
+// An admitted gang that takes the whole queue while Muster is down, and another that waits for it.
+struct Occupied {
+  Occupied() : referee(&world, 4) {
+    Process& first = world.Start();
+    world.MakeQueues("4");
+    world.MakeJob("job-0", 4, 120);
+    REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+    world.RunFor(std::chrono::seconds(5));
+    world.Kill(first);
+  }
+  // The referee sees to it that nobody else is given the quota before the gang has ended.
+  void NobodyElseStartsUntilItEnds() {
+    Process& second = world.Start();
+    world.MakeJob("job-1", 4, 10);
+    world.RunFor(std::chrono::seconds(20));
+    CHECK(Suspended(world, "job-1"));
+    CHECK(sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1) == 1);
+    AllFinish(world, 2);
+    AtRest(world, second);
+  }
+  World world;
+  Referee referee;
+};
+
+TEST_CASE("An admitted Job that became the child of a queued one while Muster was down keeps its quota") {
+  Occupied occupied;
+  World& world = occupied.world;
+  const Json parent = world.MakeJob("parent", 4, 1);
+  world.Patch("jobs", "team", "job-0",
+              {{"metadata",
+                {{"ownerReferences", Json::array({{{"apiVersion", "batch/v1"},
+                                                   {"kind", "Job"},
+                                                   {"name", "parent"},
+                                                   {"uid", At(parent, "metadata", "uid")},
+                                                   {"controller", true}}})}}}});
+  occupied.NobodyElseStartsUntilItEnds();
+}
+
+TEST_CASE("An admitted Job that lost its queue name while Muster was down keeps its quota") {
+  for (const bool suspended : {false, true}) {
+    DYNAMIC_SECTION(suspended) {
+      Occupied occupied;
+      World& world = occupied.world;
+      if (suspended) world.Patch("jobs", "team", "job-0", {{"spec", {{"suspend", true}}}});
+      world.Patch("jobs", "team", "job-0", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", nullptr}}}}}});
+      occupied.NobodyElseStartsUntilItEnds();
+    }
+  }
+}
+
+TEST_CASE("A gang whose namespace is no longer managed after a restart keeps its quota") {
+  Occupied occupied;
+  // The default selector passes the system's namespaces over.
+  occupied.world.Patch("namespaces", "", "team",
+                       {{"metadata", {{"labels", {{"kubernetes.io/metadata.name", "kube-system"}}}}}});
+  Process& second = occupied.world.Start();
+  occupied.world.RunFor(std::chrono::seconds(20));
+  CHECK(sim::Number(At(occupied.world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1) == 1);
+  AllFinish(occupied.world, 1);
+  AtRest(occupied.world, second);
+}
+
+// As somebody can write it who gets past the policies: `change` makes the lie.
+std::string ForgedRecord(World& world, const std::string& job, void (*change)(Json*)) {
+  Json record = Json::parse(R"({"v":1,"claim":"1-1","state":"started","clusterQueue":"cq","localQueue":"lq",
+    "reservedAt":"2026-01-01T00:00:00Z","podSets":[{"name":"main","count":4,"flavors":{"cpu":"f"},
+    "usage":{"cpu":4000}}],"injected":{}})");
+  record["uid"] = At(world.Get("jobs", "team", job), "metadata", "uid");
+  change(&record);
+  return record.dump();
+}
+
+TEST_CASE("A forged record starts no waiting Job and takes no quota, and is told of") {
+  void (*const lies[])(Json*) = {
+      [](Json*) {},  // nothing but the Workload gives it away
+      [](Json* record) { (*record)["podSets"][0]["usage"]["cpu"] = 0; },
+      [](Json* record) { (*record)["podSets"][0]["usage"]["cpu"] = INT64_MAX; },
+      [](Json* record) { (*record)["podSets"][0]["usage"]["gpu"] = 8; },
+      [](Json* record) { (*record)["podSets"][0]["count"] = 1; },
+      [](Json* record) { (*record)["podSets"][0]["name"] = "other"; },
+      [](Json* record) { (*record)["podSets"][0]["count"] = 2000000000; },
+      [](Json* record) {
+        (*record)["state"] = "stopped";
+        (*record)["podSets"][0]["usage"]["cpu"] = INT64_MAX;
+      },
+  };
+  for (size_t i = 0; i < std::size(lies); ++i) {
+    for (const bool restart : {false, true}) {
+      DYNAMIC_SECTION(i << restart) {
+        World world;
+        Referee referee(&world, 4);
+        Process& first = world.Start();
+        world.MakeQueues("4");
+        world.MakeJob("job-0", 4, 60);
+        REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+        world.MakeJob("job-1", 4, 10);
+        world.RunFor(std::chrono::seconds(5));
+        REQUIRE(Suspended(world, "job-1"));
+        if (restart) world.Kill(first);
+        world.Patch(
+            "jobs", "team", "job-1",
+            {{"metadata", {{"annotations", {{"muster.dev/admission", ForgedRecord(world, "job-1", lies[i])}}}}}});
+        Process& muster = restart ? world.Start() : first;
+        world.RunFor(std::chrono::seconds(10));
+        CHECK(Suspended(world, "job-1"));
+        CHECK(sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1) == 1);
+        AllFinish(world, 2);
+        CHECK(referee.starts("job-1") == 1);
+        AtRest(world, muster);
+      }
+    }
+  }
+}
+
+TEST_CASE("A running Job whose record claims other amounts is stopped, or goes by its Workload") {
+  for (const bool has_workload : {false, true}) {
+    DYNAMIC_SECTION(has_workload) {
+      Occupied occupied;
+      World& world = occupied.world;
+      const std::string key = "muster.dev/admission";
+      Json record = Json::parse(Text(At(world.Get("jobs", "team", "job-0"), "metadata", "annotations", key)));
+      record["podSets"][0]["usage"]["cpu"] = 0;
+      world.Patch("jobs", "team", "job-0", {{"metadata", {{"annotations", {{key, record.dump()}}}}}});
+      if (!has_workload) world.Delete("workloads", "team", Text(At(world.WorkloadOf("job-0"), "metadata", "name")));
+      Process& second = world.Start();
+      REQUIRE(world.RunUntil([&] {
+        for (const Json& event : world.List("events", "team")) {
+          if (Text(sim::Get(event, "reason")) == "AdmissionRecordInvalid") return true;
+        }
+        return false;
+      }));
+      world.RunFor(std::chrono::seconds(20));
+      // Started anew where nothing else told of an admission.
+      CHECK(occupied.referee.starts("job-0") == (has_workload ? 1 : 2));
+      record = Json::parse(Text(At(world.Get("jobs", "team", "job-0"), "metadata", "annotations", key)));
+      CHECK(record["podSets"][0]["usage"]["cpu"] == 4000);
+      AllFinish(world, 1);
+      AtRest(world, second);
+    }
+  }
+}
+
+TEST_CASE("A record that is altered or spoilt while its gang runs is written again, and told of") {
+  for (const bool spoilt : {false, true}) {
+    DYNAMIC_SECTION(spoilt) {
+      World world;
+      Process& muster = world.Start();
+      world.MakeQueues("4");
+      world.MakeJob("job-0", 4, 60);
+      REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+      const std::string key = "muster.dev/admission";
+      const auto record = [&] { return Text(At(world.Get("jobs", "team", "job-0"), "metadata", "annotations", key)); };
+      const std::string before = record();
+      Json altered = Json::parse(before);
+      altered["podSets"][0]["usage"]["cpu"] = 1;
+      world.Patch("jobs", "team", "job-0",
+                  {{"metadata", {{"annotations", {{key, spoilt ? std::string("spoilt") : altered.dump()}}}}}});
+      REQUIRE(world.RunUntil([&] { return record() == before; }));
+      world.RunFor(std::chrono::seconds(5));
+      int told = 0;
+      for (const Json& event : world.List("events", "team")) {
+        if (Text(sim::Get(event, "reason")) == "AdmissionRecordInvalid") ++told;
+      }
+      CHECK(told == 1);
+      AllFinish(world, 1);
+      AtRest(world, muster);
+    }
+  }
+}
+
 TEST_CASE("After a restart running gangs keep their quota and waiting ones their turn") {
   World world;
   Referee referee(&world, 4);

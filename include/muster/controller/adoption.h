@@ -5,9 +5,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "muster/controller/job.h"
 #include "muster/controller/workload.h"
+#include "muster/gang/shape.h"
 
 namespace muster::controller {
 
@@ -24,5 +26,14 @@ struct Held {
 // since; stopped, until its pods are gone. Without one, a running Job has what its Workload shows as admitted.
 // `workload` may be null.
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods);
+
+// The Workload is this Job's and shows the admission of its record. Only Muster writes the status of Workloads,
+// so that this is proof where the record may have been written by others.
+bool ShowsAdmission(const Workload* workload, const Job& job);
+
+// What speaks against the record, where it holds quota: counts or amounts that `shape`, one pod of the Job, cannot
+// have come to. RETURNS: empty where the record agrees with the Job, or the Workload shows the same.
+// `ignore_undeclared`: what the Job asks for may be missing in the record. REQUIRES: the Job has a record.
+std::string RecordDoubt(const Job& job, const Workload* workload, const gang::Shape& shape, bool ignore_undeclared);
 
 }  // namespace muster::controller

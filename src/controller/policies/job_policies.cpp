@@ -18,9 +18,12 @@ PolicySpec OnJobs(std::string name, std::vector<std::string> operations) {
   spec.group = "batch";
   spec.versions = {"v1"};
   spec.operations = std::move(operations);
-  spec.resource = "jobs";
+  spec.resources = {"jobs"};
   return spec;
 }
+
+// Who may write the status of a Job writes its labels and annotations along with it.
+void AlsoByStatus(PolicySpec* spec) { spec->resources.emplace_back("jobs/status"); }
 
 PolicyParam DefaultLocalQueue() { return {"kueue.x-k8s.io/v1beta2", "LocalQueue", "default", ""}; }
 
@@ -143,6 +146,10 @@ std::vector<Rule> Ownership() {
       {"variables.wasSuspended || variables.done || variables.queue == variables.oldQueue",
        R"('metadata.labels[kueue.x-k8s.io/queue-name]: cannot change from "' + variables.oldQueue + '" to "' +
 variables.queue + '" while the Job runs; suspend it first')"},
+      {R"(!variables.wasSuspended || variables.done || variables.queue != '' || variables.oldQueue == '' ||
+!variables.oldRecord.contains('"state":"started"'))",
+       R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' + variables.oldQueue + '" cannot be removed while the Job is ' +
+'admitted; set spec.active of its Workload to false first')"},
   };
 }
 
@@ -227,8 +234,12 @@ Rule ChildrenAreTheParents() {
 
 PolicySpec Guard(const PolicyOptions& options) {
   PolicySpec spec = OnJobs("muster-jobs", {"CREATE", "UPDATE"});
+  AlsoByStatus(&spec);
   // Muster's own writes are let through here, before anything else is computed: it makes one for each start.
   spec.conditions.emplace_back("others", FromOthers(options));
+  spec.conditions.emplace_back("not-status-alone", R"(request.?subResource.orValue('') == '' ||
+object.metadata.?labels != oldObject.metadata.?labels ||
+object.metadata.?annotations != oldObject.metadata.?annotations)");
   if (!options.manage_jobs_without_queue_name) {
     spec.conditions.emplace_back("queued-or-recorded",
                                  absl::StrCat("[object, oldObject].exists(o, o != null && (o.", kQueueOf,
@@ -249,6 +260,7 @@ PolicySpec Guard(const PolicyOptions& options) {
 // In a namespace with a default queue a Job cannot leave by losing its label: the next one without would not.
 PolicySpec KeepQueue() {
   PolicySpec spec = OnJobs("muster-jobs-default-queue", {"UPDATE"});
+  AlsoByStatus(&spec);
   spec.param = DefaultLocalQueue();
   spec.object_selector = WithoutLabel();
   spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, " != '' &&\nobject.", kQueueOf, " == ''")}};

@@ -47,7 +47,7 @@ Node::Map MatchConstraints(const PolicySpec& spec) {
   Node rule(Node::Map{{"apiGroups", Node::List{spec.group}},
                       {"apiVersions", StringList(spec.versions)},
                       {"operations", StringList(spec.operations)},
-                      {"resources", Node::List{spec.resource}},
+                      {"resources", StringList(spec.resources)},
                       {"scope", "*"}});
   return {{"matchPolicy", spec.exact_version ? "Exact" : "Equivalent"},
           {"namespaceSelector", spec.namespace_selector},

@@ -37,7 +37,7 @@ struct PolicySpec {
   std::string group;
   std::vector<std::string> versions;
   std::vector<std::string> operations;
-  std::string resource;
+  std::vector<std::string> resources;
   Node::Map namespace_selector;
   Node::Map object_selector;
   std::vector<NamedExpression> conditions;

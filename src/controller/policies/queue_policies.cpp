@@ -14,7 +14,7 @@ PolicySpec OnQueues(std::string name, std::string resource, std::vector<std::str
   spec.group = "kueue.x-k8s.io";
   spec.versions = {"v1beta1", "v1beta2"};
   spec.operations = std::move(operations);
-  spec.resource = std::move(resource);
+  spec.resources = {std::move(resource)};
   return spec;
 }
 
