@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "muster/controller/decode.h"
+#include "muster/controller/workload.h"
 
 namespace muster::controller {
 
@@ -21,26 +22,15 @@ std::vector<PodSetTemplate> DecodePodSets(JsonValue pod_sets) {
 }
 
 engine::Admission DecodeAdmission(JsonValue admission) {
-  engine::Admission decoded;
-  decoded.cluster_queue = admission["clusterQueue"].String();
-  admission["podSetAssignments"].ForEach([&](JsonValue item) {
-    engine::PodSetAssignment assignment;
-    assignment.name = item["name"].String("main");
-    assignment.count = item["count"].Count();
-    for (const auto& [resource, flavor] : item["flavors"].Map()) assignment.flavors.emplace_back(resource, flavor);
-    item["resourceUsage"].ForEachField([&](std::string_view resource, JsonValue usage) {
-      assignment.usage.emplace_back(std::string(resource), DecodeAmount(usage, resource));
-    });
-    std::sort(assignment.usage.begin(), assignment.usage.end());
-    decoded.pod_sets.push_back(std::move(assignment));
-  });
-  return decoded;
+  auto decoded = FromApi(DecodeWorkloadAdmission(admission));
+  if (decoded.ok()) return *std::move(decoded);
+  admission.Fail(std::string(decoded.status().message()));
+  return {};
 }
 
 std::map<std::string, int32_t, std::less<>> DecodeReclaimablePods(JsonValue reclaimable) {
   std::map<std::string, int32_t, std::less<>> decoded;
-  reclaimable.ForEach(
-      [&](JsonValue item) { decoded.insert_or_assign(item["name"].String(), item["count"].Count()); });
+  reclaimable.ForEach([&](JsonValue item) { decoded.insert_or_assign(item["name"].String(), item["count"].Count()); });
   return decoded;
 }
 

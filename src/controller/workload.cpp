@@ -55,24 +55,11 @@ ResourceList ReadResources(JsonValue value) {
   return out;
 }
 
-WorkloadAdmission ReadAdmission(JsonValue value) {
-  WorkloadAdmission out;
-  out.cluster_queue = value["clusterQueue"].String();
-  value["podSetAssignments"].ForEach([&out](JsonValue item) {
-    AdmittedPodSet pod_set;
-    pod_set.name = item["name"].String();
-    pod_set.count = item["count"].Count();
-    pod_set.usage = ReadResources(item["resourceUsage"]);
-    pod_set.flavors = ReadResources(item["flavors"]);
-    out.pod_sets.push_back(std::move(pod_set));
-  });
-  return out;
-}
-
 WorkloadStatus ReadStatus(JsonValue status) {
   WorkloadStatus out;
   out.conditions = k8s::DecodeConditions(status["conditions"]);
-  if (const JsonValue admission = status["admission"]; admission.present()) out.admission = ReadAdmission(admission);
+  if (const JsonValue admission = status["admission"]; admission.present())
+    out.admission = DecodeWorkloadAdmission(admission);
   status["resourceRequests"].ForEach([&out](JsonValue item) {
     out.resource_requests.push_back({item["name"].String(), ReadResources(item["resources"])});
   });
@@ -163,6 +150,20 @@ void WriteRequests(const std::vector<PodSetRequests>& requests, JsonWriter* out)
 }
 
 }  // namespace
+
+WorkloadAdmission DecodeWorkloadAdmission(JsonValue value) {
+  WorkloadAdmission out;
+  out.cluster_queue = value["clusterQueue"].String();
+  value["podSetAssignments"].ForEach([&out](JsonValue item) {
+    AdmittedPodSet pod_set;
+    pod_set.name = item["name"].String("main");
+    pod_set.count = item["count"].Count();
+    pod_set.usage = ReadResources(item["resourceUsage"]);
+    pod_set.flavors = ReadResources(item["flavors"]);
+    out.pod_sets.push_back(std::move(pod_set));
+  });
+  return out;
+}
 
 std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload) {
   if (const k8s::OwnerReference* owner = workload.Controller(); owner != nullptr) {

@@ -15,6 +15,7 @@
 
 #include "muster/controller/record.h"
 #include "muster/core/labels.h"
+#include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/object.h"
 
 namespace muster::controller {
@@ -134,6 +135,9 @@ bool HasKueueFinalizer(const Workload& workload);
 // Merge patch of what differs in the status, with the resourceVersion of `known` and the whole array of
 // conditions. RETURNS: empty where nothing differs.
 std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wanted);
+
+// status.admission of a Workload.
+WorkloadAdmission DecodeWorkloadAdmission(k8s::JsonValue admission);
 
 // An admission as the engine has it, in the API's terms, and back. ON FAILURE: names field and value.
 WorkloadAdmission ToApi(const engine::Admission& admission);
