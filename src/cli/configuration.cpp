@@ -151,9 +151,10 @@ void Builder::ReadLeaderElection() {
     return;
   }
   config_.client.write_timeout = std::min<Duration>(gap / 5 * 4, config_.client.call_timeout);
+  config_.client.leave_within = config_.client.write_timeout / 2;
   // One renewal without an answer must leave time for another.
   config_.client.lease_timeout = std::min<Duration>(lease.renew_deadline / 2, config_.client.call_timeout);
-  config_.controller.takeover_wait = config_.client.write_timeout;
+  config_.controller.takeover_wait = config_.client.lands_within();
 }
 
 void Builder::ReadClient() {
@@ -388,7 +389,7 @@ Configuration DefaultConfiguration(std::string_view ns) {
   Configuration config;
   config.controller.ns = std::string(ns);
   config.controller.lease.ns = std::string(ns);
-  config.controller.takeover_wait = config.client.write_timeout;
+  config.controller.takeover_wait = config.client.lands_within();
   config.controller.managed_jobs_namespace_selector.match_expressions = {
       {std::string(kNamespaceLabel), Requirement::Operator::kNotIn, {"kube-system", std::string(ns)}}};
   config.health = {true, {"", 8081}};

@@ -26,7 +26,6 @@ namespace {
 constexpr Duration kPoll = std::chrono::milliseconds(20);
 // How often a leader looks whether its late renewal was answered after all.
 constexpr Duration kGatePoll = std::chrono::milliseconds(100);
-constexpr Duration kDrainMax = std::chrono::seconds(5);
 // Servers from this minor version on clear the start time of a suspended Job themselves.
 constexpr int kClearsStartTime = 36;
 
@@ -460,7 +459,8 @@ void Controller::Impl::OnceReady(std::function<void()> then) {
 }
 
 void Controller::Impl::Lead(uint64_t epoch) {
-  engine_ = std::make_unique<engine::EngineSet>(engine::EngineOptions{epoch, options_.unwritten_claims_max, options_.ignore_undeclared_resources}, room_);
+  engine_ = std::make_unique<engine::EngineSet>(
+      engine::EngineOptions{epoch, options_.unwritten_claims_max, options_.ignore_undeclared_resources}, room_);
   for (const auto& [name, labels] : catalog_.namespaces) engine_->Apply(engine::NamespaceChanged{{name, labels}});
   for (const auto& [name, flavor] : catalog_.flavors) engine_->Apply(engine::FlavorChanged{flavor});
   for (const auto& [name, cohort] : catalog_.cohorts) engine_->Apply(engine::CohortChanged{cohort});
@@ -541,7 +541,8 @@ void Controller::Impl::DecideAt(MonoTime when) {
 void Controller::Impl::Stop(std::function<void()> done) {
   stopping_ = true;
   jobs_.StopWriting();
-  Drain(env_.clock->Mono() + kDrainMax, std::move(done));
+  // What is still on its way then can no longer be applied, or has no answer to come.
+  Drain(env_.clock->Mono() + client_->options().lands_within(), std::move(done));
 }
 
 void Controller::Impl::Drain(MonoTime deadline, std::function<void()> done) {

@@ -18,7 +18,7 @@ constexpr int kReadTriesMax = 10;
 constexpr int kReadsInFlightMax = 32;
 constexpr Duration kReadBackoffMin = std::chrono::milliseconds(500);
 constexpr Duration kReadBackoffMax = std::chrono::seconds(30);
-// How much longer than the server's own limit we wait for its answer.
+// For the way on the wire: how much longer than a write can take to be applied we wait for its answer.
 constexpr Duration kAnswerSlack = std::chrono::seconds(2);
 
 size_t Index(Lane lane) { return static_cast<size_t>(lane); }
@@ -82,7 +82,11 @@ class Client::Impl {
     const Duration limit = lane == Lane::kLease ? options_.lease_timeout : options_.write_timeout;
     const int64_t millis = std::max<int64_t>(1, limit / std::chrono::milliseconds(1));
     request.query = absl::StrCat("fieldManager=muster&timeout=", millis, "ms");
-    request.timeout = lane == Lane::kLease ? limit : AddClamped(limit, kAnswerSlack);
+    request.timeout = limit;
+    if (lane != Lane::kLease) {
+      request.leave_within = options_.leave_within;
+      request.timeout = AddClamped(options_.lands_within(), kAnswerSlack);
+    }
     lanes_[Index(lane)].push_back({std::move(request), std::move(done), std::move(resource), std::string(verb)});
     Pump();
   }
@@ -102,6 +106,7 @@ class Client::Impl {
   WriteObserver observer_;
 
   Transport* transport() const { return transport_; }
+  const ClientOptions& options() const { return options_; }
   int64_t queued(Lane lane) const { return static_cast<int64_t>(lanes_[Index(lane)].size()); }
   int64_t in_flight() const { return writes_in_flight_; }
 
@@ -197,7 +202,9 @@ class Client::Impl {
                        events_in_flight_ -= event ? 1 : 0;
                        Observe(call, response, left);
                        Pump();
-                       call.done(ToResult(std::move(response), true));
+                       Result result = ToResult(std::move(response), true);
+                       result.landed_by = left + AddClamped(options_.lands_within(), kAnswerSlack);
+                       call.done(std::move(result));
                      }));
   }
 
@@ -318,6 +325,7 @@ void Client::Read(std::string path, std::string query, std::string accept, Done 
 }
 
 Transport* Client::transport() const { return impl_->transport(); }
+const ClientOptions& Client::options() const { return impl_->options(); }
 int64_t Client::queued(Lane lane) const { return impl_->queued(lane); }
 int64_t Client::in_flight() const { return impl_->in_flight(); }
 

@@ -31,6 +31,7 @@ constexpr std::chrono::seconds kEndMax{2};
 // What cpprestsdk's progress handler throws to stop a call.
 struct CallEnded : std::exception {};
 struct WouldSendAgain : std::exception {};
+struct LeavesTooLate : std::exception {};
 struct AnswerTooLong : std::exception {};
 struct StaleConnection : std::exception {};
 
@@ -129,14 +130,16 @@ class CpprestCalls::Impl {
     if (setup_gone_.wait_for(kEndMax) == std::future_status::ready) AwaitPool();
   }
 
-  void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, MonoTime deadline,
+  void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, Limits limits,
              Transport::Done done) {
     auto call = std::make_shared<CallState>();
     call->has_body = !request->body.empty();
     call->request = std::move(request);
     call->token = token;
     call->done = std::move(done);
-    call->timer = env_.executor->PostAt(deadline, [this, call] { TimedOut(call); });
+    call->clock = env_.clock;
+    call->leave_by = limits.leave_by;
+    call->timer = env_.executor->PostAt(limits.deadline, [this, call] { TimedOut(call); });
     under_way_.insert(call);
     Pool().post([setup = setup_, back = back_, call] { Send(setup, back, call); });
   }
@@ -148,6 +151,8 @@ class CpprestCalls::Impl {
     std::shared_ptr<const HttpRequest> request;
     bool has_body = false;
     std::string token;
+    const Clock* clock = nullptr;
+    MonoTime leave_by;
     // Of the executor:
     Transport::Done done;
     Executor::TimerId timer = 0;
@@ -266,6 +271,7 @@ class CpprestCalls::Impl {
     if (!call->has_body) call->left = true;
     if (!call->has_body || bytes > 0) return;
     Phase expected = Phase::kBefore;
+    if (call->phase == expected && call->clock->Mono() > call->leave_by) throw LeavesTooLate();
     if (call->phase.compare_exchange_strong(expected, Phase::kSending)) return;
     if (expected == Phase::kAbandoned) throw CallEnded();
     throw WouldSendAgain();
@@ -285,6 +291,8 @@ class CpprestCalls::Impl {
       out.error = "the call was ended";
     } catch (const WouldSendAgain&) {
       out.error = "the server closed the connection without an answer";
+    } catch (const LeavesTooLate&) {
+      out.error = "not sent: it could not leave in time";
     } catch (const AnswerTooLong&) {
       out.error = absl::StrCat("the answer is malformed or longer than ", setup.response_bytes_max, " bytes");
     } catch (const http::http_exception& error) {
@@ -375,9 +383,9 @@ CpprestCalls::CpprestCalls(Environment env, const ServerAddress& address, std::s
                            std::string user_agent, int64_t response_bytes_max)
     : impl_(std::make_unique<Impl>(env, address, std::move(tls), std::move(user_agent), response_bytes_max)) {}
 CpprestCalls::~CpprestCalls() = default;
-void CpprestCalls::Start(std::shared_ptr<const HttpRequest> request, const std::string& token, MonoTime deadline,
+void CpprestCalls::Start(std::shared_ptr<const HttpRequest> request, const std::string& token, Limits limits,
                          Transport::Done done) {
-  impl_->Start(std::move(request), token, deadline, std::move(done));
+  impl_->Start(std::move(request), token, limits, std::move(done));
 }
 
 }  // namespace muster::k8s

@@ -10,7 +10,8 @@
 //   crosses the request, a read may be sent again; of a write nobody can know whether it was applied, so it
 //   ends unknown. A request without a body cannot be held back then, so a write has one.
 // * The progress handler runs right before the body is written. It tells "certainly not sent" from "may
-//   have been", and stops a call whose time is over, so that no write leaves after its end was reported.
+//   have been", and stops a call whose time is over, so that no write leaves after its end was reported. It looks
+//   at the clock itself: in a process that was paused, the executor's timers run late.
 // * A chunk of negative length would make it write outside of its buffer; the progress handler sees the
 //   count go wrong before that.
 // * TLS is set up anew for each connection by a callback: it only shares what was parsed before, and the
@@ -42,9 +43,13 @@ class CpprestCalls {
   CpprestCalls(const CpprestCalls&) = delete;
   CpprestCalls& operator=(const CpprestCalls&) = delete;
 
-  // `token` empty: none is sent. `deadline` is when the call ends at the latest.
-  void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, MonoTime deadline,
-             Transport::Done done);
+  struct Limits {
+    MonoTime deadline;  // the call ends then at the latest
+    MonoTime leave_by;  // a body that has not left by then is not sent
+  };
+
+  // `token` empty: none is sent.
+  void Start(std::shared_ptr<const HttpRequest> request, const std::string& token, Limits limits, Transport::Done done);
 
  private:
   class Impl;

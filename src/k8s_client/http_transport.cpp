@@ -25,8 +25,10 @@ class HttpTransport final : public Transport {
   ~HttpTransport() override { *alive_ = false; }
 
   void Call(HttpRequest request, Done done) override {
-    const MonoTime deadline = env_.clock->Mono() + request.timeout;
-    Start(std::make_shared<const HttpRequest>(std::move(request)), deadline, /*retry=*/true, std::move(done));
+    const MonoTime now = env_.clock->Mono();
+    CpprestCalls::Limits limits{now + request.timeout, MonoTime{INT64_MAX}};
+    if (request.leave_within > Duration(0)) limits.leave_by = now + request.leave_within;
+    Start(std::make_shared<const HttpRequest>(std::move(request)), limits, /*retry=*/true, std::move(done));
   }
 
   std::unique_ptr<WatchStream> Watch(HttpRequest request, WatchHandler* handler) override {
@@ -34,7 +36,7 @@ class HttpTransport final : public Transport {
   }
 
  private:
-  void Start(std::shared_ptr<const HttpRequest> request, MonoTime deadline, bool retry, Done done) {
+  void Start(std::shared_ptr<const HttpRequest> request, CpprestCalls::Limits limits, bool retry, Done done) {
     const auto token = credentials_.Token();
     if (!token.ok()) {
       HttpResponse response;
@@ -44,17 +46,16 @@ class HttpTransport final : public Transport {
       });
       return;
     }
-    calls_.Start(
-        request, *token, deadline,
-        [this, request, token = *token, deadline, retry, done = std::move(done)](HttpResponse response) mutable {
-          // A request that was not let in has not been applied: it may be sent again.
-          if (response.status == 401 && retry && credentials_.Renew(token)) {
-            Start(std::move(request), deadline, /*retry=*/false, std::move(done));
-            return;
-          }
-          response.error = Redact(std::move(response.error), token);
-          done(std::move(response));
-        });
+    calls_.Start(request, *token, limits,
+                 [this, request, token = *token, limits, retry, done = std::move(done)](HttpResponse response) mutable {
+                   // A request that was not let in has not been applied: it may be sent again.
+                   if (response.status == 401 && retry && credentials_.Renew(token)) {
+                     Start(std::move(request), limits, /*retry=*/false, std::move(done));
+                     return;
+                   }
+                   response.error = Redact(std::move(response.error), token);
+                   done(std::move(response));
+                 });
   }
 
   const Environment env_;

@@ -50,7 +50,8 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.client.burst == 500);
   CHECK(c.client.lease_timeout == seconds(5));
   CHECK(c.client.write_timeout == seconds(4));
-  CHECK(c.controller.takeover_wait == seconds(4));
+  CHECK(c.client.leave_within == seconds(2));
+  CHECK(c.controller.takeover_wait == seconds(6));  // 2 s to leave and 4 s to be applied
   CHECK_FALSE(c.controller.manage_jobs_without_queue_name);
   CHECK_FALSE(c.controller.wait_for_terminating_pods);
   CHECK(c.controller.managed_jobs_namespace_selector ==
@@ -128,7 +129,8 @@ muster:
   CHECK(c.client.burst == 0);
   CHECK(c.client.lease_timeout == seconds(20));  // half of 40 s, as client-go has it
   CHECK(c.client.write_timeout == seconds(16));  // four fifths of 60 s - 40 s
-  CHECK(c.controller.takeover_wait == seconds(16));
+  CHECK(c.client.leave_within == seconds(8));
+  CHECK(c.controller.takeover_wait == seconds(24));
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
   CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MUSTER_CHECK(lease.lease_duration - lease.renew_deadline >= std::chrono::seconds(1));
   MUSTER_CHECK(config.client.write_timeout < lease.lease_duration - lease.renew_deadline);
   MUSTER_CHECK(config.client.write_timeout > muster::Duration::zero());
-  MUSTER_CHECK(config.controller.takeover_wait >= config.client.write_timeout);
+  MUSTER_CHECK(config.controller.takeover_wait >= config.client.lands_within());
   MUSTER_CHECK(config.client.qps != 0);
   MUSTER_CHECK(config.client.qps < 0 || config.client.burst > 0);
   MUSTER_CHECK(!config.controller.managed_jobs_namespace_selector.Matches(

@@ -67,7 +67,8 @@ TEST_CASE("each verb makes its request") {
   CHECK(q[1].content_type == "application/json");
   CHECK(q[1].body == R"({"x":1})");
   CHECK(q[1].query == "fieldManager=muster&timeout=4000ms");
-  CHECK(q[1].timeout == seconds(6));
+  CHECK(q[1].leave_within == seconds(2));
+  CHECK(q[1].timeout == seconds(8));  // 2 s to leave, 4 s to be applied, 2 s on the wire
   CHECK(q[2].method == Method::kPatch);
   CHECK(q[2].content_type == "application/merge-patch+json");
   CHECK(q[2].path == "/apis/kueue.x-k8s.io/v1beta2/namespaces/a/workloads/w/status");

@@ -362,6 +362,31 @@ TEST_CASE("time-out before the request could leave: a write was not sent, and is
   CHECK(requests == 0);
 }
 
+// As in a process that was paused and wakes: its timers have not run yet.
+TEST_CASE("a write that cannot leave in time is not sent, whether or not timers run") {
+  std::atomic<int> requests{0};
+  TestServer server(Tls(), [&](Connection& connection) {
+    while (connection.Read()) {
+      ++requests;
+      connection.Answer(200);
+    }
+  });
+  Client client(ConfigFor(server), {}, /*hold_timers=*/true);
+  HttpRequest late = Post("/jobs", "{}");
+  late.leave_within = std::chrono::nanoseconds(1);
+  const auto response = client.Call(std::move(late));
+  REQUIRE(response);
+  CHECK(response->status == 0);
+  CHECK_FALSE(response->sent);
+  CHECK_THAT(response->error, Catch::Contains("could not leave in time"));
+  HttpRequest early = Post("/jobs", "{}");
+  early.leave_within = std::chrono::minutes(1);
+  const auto answered = client.Call(std::move(early));
+  REQUIRE(answered);
+  CHECK(answered->status == 200);
+  CHECK(requests == 1);
+}
+
 TEST_CASE("time-out after the request left: it may have been applied") {
   const bool answering = GENERATE(false, true);
   std::promise<void> got;
@@ -650,7 +675,8 @@ TEST_CASE("once the transport has gone, so have its calls and all that they used
   REQUIRE(tls.ok());
   const std::weak_ptr<const k8s::TlsSettings> used = *tls;
   auto calls = std::make_unique<k8s::CpprestCalls>(loop.env(), *address, *std::move(tls), "muster-test", 1'000'000);
-  calls->Start(std::make_shared<const HttpRequest>(Post("/", "{}")), "", MonoTime{0} + Duration::max(),
+  calls->Start(std::make_shared<const HttpRequest>(Post("/", "{}")), "",
+               {MonoTime{0} + Duration::max(), MonoTime{0} + Duration::max()},
                [](const HttpResponse&) { FAIL("called back"); });
   got.get_future().wait();
   REQUIRE_FALSE(used.expired());

@@ -37,9 +37,9 @@ struct Options {
   bool ignore_undeclared_resources = false;
   // Strict: an evicted gang's quota is free only when no pod is terminating either.
   bool wait_for_terminating_pods = false;
-  // How long a new leader waits before it reads the state it decides on: no write of its predecessor arrives
-  // later. At least the client's write_timeout.
-  Duration takeover_wait = std::chrono::seconds(4);
+  // How long a new leader waits before it reads the state it decides on: no write of its predecessor is applied
+  // later. At least the client's lands_within().
+  Duration takeover_wait = std::chrono::seconds(6);
   // Kueue's own namespace: while its lease is held there, Muster does not lead.
   std::string kueue_namespace = "kueue-system";
 };

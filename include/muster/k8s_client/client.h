@@ -52,6 +52,8 @@ struct Result {
   std::string reason;   // Status.reason ("Conflict", "AlreadyExists", "Invalid", ...)
   std::string message;  // Status.message, or the connection's error
   std::optional<Duration> retry_after;
+  // Of a write that ended kUnknown: if it has not been applied by then, it never is.
+  MonoTime landed_by;
 
   bool ok() const { return outcome == Outcome::kDone; }
 };
@@ -61,9 +63,13 @@ struct ClientOptions {
   int burst = 500;
   int writes_in_flight_max = 32;
   Duration call_timeout = std::chrono::seconds(30);
-  // Of writes guarded by leadership, and sent to the server as ?timeout=. Shorter than leaseDuration −
-  // renewDeadline, so that no write of a former leader arrives after its successor began to decide.
+  // Within this from the moment when the gate let it go, a guarded write has left, or it does not leave any more.
+  Duration leave_within = std::chrono::seconds(2);
+  // Of guarded writes, and sent to the server as ?timeout=: how long the server may take to apply one.
   Duration write_timeout = std::chrono::seconds(4);
+  // From the gate to the last moment at which a write can be applied. A new leader waits for so long before it reads
+  // what it decides on; the way on the wire has the gap between renewDeadline and leaseDuration.
+  Duration lands_within() const { return AddClamped(leave_within, write_timeout); }
   // Of the lease's calls. client-go takes half the renew deadline.
   Duration lease_timeout = std::chrono::seconds(5);
 };
@@ -107,6 +113,7 @@ class Client {
   }
   void Read(std::string path, std::string query, std::string accept, Done done);
   Transport* transport() const;
+  const ClientOptions& options() const;
 
   // Writes that wait for a token or a slot, by lane.
   int64_t queued(Lane lane) const;

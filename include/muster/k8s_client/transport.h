@@ -6,14 +6,14 @@
 // inside the call that caused them.
 #pragma once
 
+#include <absl/functional/any_invocable.h>
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <absl/functional/any_invocable.h>
-#include <absl/status/status.h>
 
 #include "muster/core/time.h"
 
@@ -30,6 +30,10 @@ struct HttpRequest {
   std::string body;
   // For the whole call. A call that ends by it has an unknown outcome.
   Duration timeout = std::chrono::seconds(30);
+  // Of a request with a body: it is not sent any more, and the call ends as not sent, where it has not left within
+  // this. Looked at when the body is about to be written, so that a process which was paused does not send it when it
+  // wakes. Zero: no limit.
+  Duration leave_within{0};
 };
 
 struct HttpResponse {
