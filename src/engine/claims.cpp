@@ -54,14 +54,16 @@ void EngineSet::Impl::Apply(const ClaimGone& event) {
 
 // ---- taking and giving back ---------------------------------------------------------------------
 
-std::vector<std::pair<FlavorResource, Amount>> EngineSet::Impl::UsageOf(const WorkloadState& workload,
-                                                                        const Admission& admission) {
+std::vector<std::pair<FlavorResource, Amount>> EngineSet::Impl::UsageOf(const Workload& spec, Claim* claim) {
+  const std::vector<PodSetAssignment>& pod_sets = claim->admission.pod_sets;
+  for (size_t i = claim->counts.size(); i < pod_sets.size(); ++i) claim->counts.push_back(pod_sets[i].count);
   std::vector<std::pair<FlavorResource, Amount>> usage;
-  for (const PodSetAssignment& assigned : admission.pod_sets) {
-    const auto pod_set = std::find_if(workload.spec.pod_sets.begin(), workload.spec.pod_sets.end(),
+  for (size_t i = 0; i < pod_sets.size(); ++i) {
+    const PodSetAssignment& assigned = pod_sets[i];
+    const auto pod_set = std::find_if(spec.pod_sets.begin(), spec.pod_sets.end(),
                                       [&](const PodSet& candidate) { return candidate.name == assigned.name; });
-    const int32_t needed = pod_set == workload.spec.pod_sets.end() ? assigned.count : pod_set->count;
-    for (const auto& [resource, amount] : StillHeld(assigned, needed).second) {
+    if (pod_set != spec.pod_sets.end()) claim->counts[i] = std::min(claim->counts[i], pod_set->count);
+    for (const auto& [resource, amount] : StillHeld(assigned, claim->counts[i]).second) {
       const auto flavor = std::find_if(assigned.flavors.begin(), assigned.flavors.end(),
                                        [&resource = resource](const auto& entry) { return entry.first == resource; });
       if (flavor == assigned.flavors.end()) continue;
@@ -110,7 +112,7 @@ void EngineSet::Impl::AdoptHeld(WorkloadState* workload, const HeldClaim& held) 
   workload->claim->state = held.state;
   workload->claim->admission = held.admission;
   workload->claim->reserved_at = held.reserved_at;
-  workload->claim->usage = UsageOf(*workload, held.admission);
+  workload->claim->usage = UsageOf(workload->spec, workload->claim.get());
   forest_.Attach(workload, forest_.Queue(held.admission.cluster_queue));
   CountInLocalQueue(workload, 1);
   SetReason(workload, nullptr);
@@ -130,7 +132,7 @@ void EngineSet::Impl::DropClaim(WorkloadState* workload) {
 }
 
 void EngineSet::Impl::UpdateClaimUsage(WorkloadState* workload) {
-  std::vector<std::pair<FlavorResource, Amount>> usage = UsageOf(*workload, workload->claim->admission);
+  std::vector<std::pair<FlavorResource, Amount>> usage = UsageOf(workload->spec, workload->claim.get());
   if (usage == workload->claim->usage) return;
   CountInLocalQueue(workload, -1);
   forest_.ChangeUsage(workload, std::move(usage));

@@ -110,7 +110,8 @@ class EngineSet::Impl final : private PassHost {
   void AdoptHeld(WorkloadState* workload, const HeldClaim& held);
   void DropClaim(WorkloadState* workload);
   void UpdateClaimUsage(WorkloadState* workload);
-  std::vector<std::pair<FlavorResource, Amount>> UsageOf(const WorkloadState& workload, const Admission& admission);
+  // Lowers the claim's counts to what is still needed. RETURNS: what they come to.
+  std::vector<std::pair<FlavorResource, Amount>> UsageOf(const Workload& spec, Claim* claim);
   void SetClaimState(WorkloadState* workload, ClaimState state);
   std::optional<EvictionReason> EvictionDue(const WorkloadState& workload) const;
   void CheckEviction(WorkloadState* workload);

@@ -75,6 +75,21 @@ TEST_CASE("a refused start is tried again from its time on") {
   CHECK(cluster.claims["a"] != admit.claim);
 }
 
+TEST_CASE("what a running gang has given back it takes again by another admission only") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "", 10));
+  cluster.Submit(Gang("a", "q", 10, 1));
+  REQUIRE(cluster.Run() == Uids{"a"});
+  cluster.Submit(Gang("a", "q", 1, 1));
+  CHECK(cluster.Reserved("q") == Amount{1});
+  cluster.Submit(Gang("b", "q", 9, 2));
+  REQUIRE(cluster.Run() == Uids{"b"});
+  cluster.Submit(Gang("a", "q", 10, 1));
+  CHECK(cluster.Reserved("q") == Amount{10});  // 1 + 9
+  cluster.Submit(Gang("a", "q", 1000, 1));
+  CHECK(cluster.Reserved("q") == Amount{10});
+}
+
 TEST_CASE("a start that was applied cannot be refused any more") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 10));
@@ -114,10 +129,10 @@ TEST_CASE("a claim found at start-up is booked as it is, whatever the object ask
   a.pod_sets[0].count = 2;
   cluster.Submit(a);
   CHECK(cluster.Reserved("q") == Amount{2});
-  // They were recreated after all.
+  // What they held may be another's by now.
   a.pod_sets[0].count = 20;
   cluster.Submit(a);
-  CHECK(cluster.Reserved("q") == Amount{4});
+  CHECK(cluster.Reserved("q") == Amount{2});
   // An object that still shows the claim after it went is late.
   cluster.Apply(ClaimGone{"a", {7, 3}});
   a.generation = 9;
