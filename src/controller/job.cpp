@@ -149,6 +149,18 @@ JobShape OriginalShape(const Job& job) {
   return out;
 }
 
+WrittenRequests RequestsOf(const Job& job) {
+  gang::PodResources pod = job.pod.resources;
+  gang::AdjustResources(&pod, gang::LimitRangeSummary(), nullptr);
+  return gang::ToAmounts(gang::PodRequests(pod));
+}
+
+bool RunsAsAdmitted(const Job& job, const Record& record) {
+  const JobShape now{{}, job.parallelism, job.completions};
+  return record.admission.pod_sets.size() == 1 && record.admission.pod_sets.front().count == now.pod_count() &&
+         (!record.requests.has_value() || *record.requests == RequestsOf(job));
+}
+
 absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job) {
   const std::string_view text = job.Annotation(kMinParallelismAnnotation);
   if (text.empty()) return std::optional<int32_t>();

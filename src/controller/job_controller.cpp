@@ -269,7 +269,9 @@ void JobController::HandleEvict(const engine::Evict& evict) {
 
 bool JobController::WaitsUntil(Entry* entry, MonoTime when) {
   if (deps_.env.clock->Mono() >= when) return false;
-  if (entry->timer != 0) return true;
+  if (entry->timer != 0 && entry->timer_due <= when) return true;
+  deps_.env.executor->Cancel(entry->timer);
+  entry->timer_due = when;
   const std::string uid = entry->job->meta.uid;
   entry->timer = deps_.env.executor->PostAt(when, [this, uid] {
     Entry* due = Find(uid);
@@ -291,7 +293,9 @@ void JobController::Reconcile(Entry* entry) {
   const Job& job = *entry->job;
   const bool managed = IsManaged(job, *deps_.catalog, *deps_.options);
   SayRecordProblem(entry);
-  if (!managed && !entry->claim.has_value()) {
+  if (managed && !RunByJobController(job) && !entry->claim.has_value()) {
+    LeaveToOthers(entry);
+  } else if (!managed && !entry->claim.has_value()) {
     ReconcileUnmanaged(entry);
   } else if (job.Outcome() != nullptr) {
     Finish(entry);
@@ -317,6 +321,16 @@ void JobController::ReconcileUnmanaged(Entry* entry) {
   if (admitted && (started() || entry->job->suspend) && AdoptHeld(entry)) return;
   Untell(entry);
   if (!ended && entry->job->suspend && !entry->job->deleting()) RestoreIfShown(entry);
+}
+
+// Another controller runs its pods, which does not do what starts and stops rely on.
+void JobController::LeaveToOthers(Entry* entry) {
+  const Job& job = *entry->job;
+  if (job.Outcome() == nullptr && !job.deleting()) {
+    ReportProblem(entry, absl::UnimplementedError(Cat("spec.managedBy: \"", job.managed_by,
+                                                      "\": Jobs of other controllers are not queued or started")));
+  }
+  ReconcileUnmanaged(entry);
 }
 
 void JobController::ReconcileFree(Entry* entry) {
@@ -385,7 +399,8 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
   const auto known = workloads_.Known(job.meta.uid);
   Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, known == nullptr || known->active,
-           entry->not_before,   deps_.catalog->version, job.deleting()};
+           entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value()};
+  entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;
   const bool good = Prepare(entry);
   if (!good && !entry->claim.has_value() && !held.has_value()) {
@@ -396,8 +411,12 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   engine::Workload workload = entry->prepared->workload;
   workload.active = entry->told->active;
   workload.not_before = entry->not_before;
-  // What runs counts where it was admitted, whatever its label says by now.
-  if (entry->claim.has_value()) workload.local_queue = entry->claim->record.local_queue;
+  if (entry->claim.has_value()) {
+    // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.
+    workload.local_queue = entry->claim->record.local_queue;
+    const std::vector<engine::PodSetAssignment>& admitted = entry->claim->record.admission.pod_sets;
+    if (!admitted.empty()) workload.pod_sets.front().count = admitted.front().count;
+  }
   if (held.has_value()) {
     workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};
   }
@@ -408,6 +427,7 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
 void JobController::Untell(Entry* entry) {
   if (!entry->told.has_value()) return;
   entry->told.reset();
+  entry->told_of.reset();
   Apply(engine::WorkloadDeleted{entry->job->meta.uid});
 }
 
@@ -494,6 +514,7 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   record.local_queue = held.local_queue;
   record.admission = held.admission;
   record.reserved_at = held.reserved_at;
+  record.requests = RequestsOf(job);
   const auto known = workloads_.Known(job.meta.uid);
   if (held.admission.pod_sets.empty() || known == nullptr) return record;
   const engine::PodSetAssignment& assignment = held.admission.pod_sets.front();

@@ -38,6 +38,15 @@
 
 namespace muster::controller {
 
+// Starts of a planned claim that may have been, or may still be applied.
+struct UnsureStart {
+  int64_t generation = 0;  // that they test
+  MonoTime repeat_until;   // the start is not sent again after
+  MonoTime landed_by;      // none of them is applied after
+  bool given_up = false;   // not to be sent again: the claim goes when they cannot be applied any more
+  std::string message;     // what is told then; empty: the Job is decided on again at once
+};
+
 class JobController final : public WorkloadSource {
  public:
   struct Deps {
@@ -99,6 +108,9 @@ class JobController final : public WorkloadSource {
     // Decided: the gang has to be stopped.
     std::optional<Eviction> eviction;
     WallTime evicted_at;
+    // Of a planned claim: the Job as it was decided on.
+    std::shared_ptr<const Job> basis;
+    std::optional<UnsureStart> unsure;
   };
   // What the engine was last told of the Job.
   struct Told {
@@ -109,6 +121,7 @@ class JobController final : public WorkloadSource {
     WallTime not_before;
     uint64_t catalog = 0;
     bool deleting = false;
+    bool holds = false;  // a claim
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct WorkloadEvent {
@@ -122,8 +135,9 @@ class JobController final : public WorkloadSource {
     std::shared_ptr<const Job> job;
     std::shared_ptr<const Prepared> prepared;  // null: cannot be queued, `problem` says why
     std::string problem;
-    std::string record_problem;  // as said
-    std::optional<Told> told;    // unset: the engine does not know the Job
+    std::string record_problem;          // as said
+    std::optional<Told> told;            // unset: the engine does not know the Job
+    std::shared_ptr<const Job> told_of;  // a state of the Job that `told` is true of
     std::optional<Claim> claim;
     bool busy = false;      // a request is on its way
     bool finished = false;  // the end was handled
@@ -132,6 +146,7 @@ class JobController final : public WorkloadSource {
     bool adopted_finished = false;  // it had ended before this process looked
     MonoTime wait_until;            // no request before
     Executor::TimerId timer = 0;
+    MonoTime timer_due;
     Backoff backoff{std::chrono::seconds(1), std::chrono::minutes(5)};
     WallTime not_before;
     WallTime queued_since;
@@ -154,6 +169,7 @@ class JobController final : public WorkloadSource {
   void Apply(engine::Event event);
   void Reconcile(Entry* entry);
   void ReconcileUnmanaged(Entry* entry);
+  void LeaveToOthers(Entry* entry);
   void ReconcileFree(Entry* entry);
   void ReconcileClaim(Entry* entry);
   void Tell(Entry* entry, const std::optional<Held>& held);
@@ -193,12 +209,17 @@ class JobController final : public WorkloadSource {
   void SendStart(Entry* entry);
   void StartAnswered(Entry* entry, engine::ClaimId claim, std::shared_ptr<const Job> basis, const k8s::Result& result);
   void StartVerified(Entry* entry, engine::ClaimId claim, const Job& basis, const k8s::Result& first);
+  void ReconcileUnsure(Entry* entry, bool stands);
+  void StartConcluded(Entry* entry, engine::ClaimId claim);
+  void RefuseStart(Entry* entry, Duration wait, const std::string& message);
   void Started(Entry* entry);
   void NoteStarted(Entry* entry);
   void CatchUp(Entry* entry);
   void DropClaim(Entry* entry, WallTime not_before, std::string message);
   void FailToStart(Entry* entry, const std::string& message);
   void ReconcileRunning(Entry* entry);
+  // What runs is not what was admitted any more. RETURNS: true: it is being stopped.
+  bool StopIfChanged(Entry* entry);
   void Resume(Entry* entry);
   void WriteRecordAgain(Entry* entry);
   // Whether the template may be edited now; if not, sees to it that it will be. RETURNS: true: go on.

@@ -128,6 +128,7 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   record.admission = order.admission;
   record.reserved_at = order.reserved_at;
   record.injected = std::move(injected->added);
+  record.requests = RequestsOf(job);
   record.eviction = order.eviction;
   int32_t parallelism = original.parallelism;
   std::optional<int32_t> completions = original.completions;

@@ -46,8 +46,10 @@ void JobController::HandleAdmit(const engine::Admit& admit) {
   claim.record.local_queue = entry->job->queue_name();
   claim.record.admission = admit.admission;
   claim.record.reserved_at = deps_.env.clock->Now();
+  claim.basis = entry->told_of;
+  const bool current = entry->told.has_value() && entry->told->generation == admit.generation;
   entry->claim = std::move(claim);
-  Reconcile(entry);
+  current ? Reconcile(entry) : DropClaim(entry, {}, "");
 }
 
 void JobController::ReconcilePlanned(Entry* entry) {
@@ -57,12 +59,50 @@ void JobController::ReconcilePlanned(Entry* entry) {
     Started(entry);  // the watch was faster than the answer
     return;
   }
-  if (!job.suspend || job.status.active != 0 || job.deleting() || entry->claim->eviction.has_value() ||
-      job.queue_name() != entry->claim->record.local_queue) {
+  // Counts, requests or queue may be others than those that were decided on.
+  const bool stands = StartStillFits(*entry->claim->basis, job) && job.status.active == 0 && !job.deleting() &&
+                      !entry->claim->eviction.has_value();
+  if (entry->claim->unsure.has_value()) {
+    ReconcileUnsure(entry, stands);
+  } else if (!stands) {
+    DropClaim(entry, {}, "");
+  } else if (UnlockTemplate(entry)) {
+    SendStart(entry);
+  }
+}
+
+// A start is out whose outcome nobody knows. The claim may go once it cannot be applied any more: as soon as the
+// generation has moved on, which it tests; else after its time, if the Job then shows nothing of it. Labels and
+// annotations do not count here, they may change back.
+void JobController::ReconcileUnsure(Entry* entry, bool stands) {
+  UnsureStart& unsure = *entry->claim->unsure;
+  if (entry->job->meta.generation != unsure.generation) {
     DropClaim(entry, {}, "");
     return;
   }
-  if (UnlockTemplate(entry)) SendStart(entry);
+  if (!stands && !unsure.given_up) {
+    unsure.given_up = true;
+    unsure.message.clear();
+  }
+  const MonoTime now = deps_.env.clock->Mono();
+  if (now >= unsure.landed_by) {
+    Refresh(entry, [this, id = entry->claim->record.claim](Entry* e) { StartConcluded(e, id); });
+  } else if (unsure.given_up || now >= unsure.repeat_until) {
+    WaitsUntil(entry, unsure.landed_by);
+  } else if (UnlockTemplate(entry)) {
+    SendStart(entry);  // the same claim again: should the first still arrive, the second meets its record
+  }
+}
+
+// The Job was read when no start of this claim could be applied any more.
+void JobController::StartConcluded(Entry* entry, engine::ClaimId claim) {
+  if (!entry->claim.has_value() || entry->claim->record.claim != claim || !entry->claim->unsure.has_value() ||
+      CarriesClaim(*entry->job, claim, Record::State::kStarted)) {
+    return;
+  }
+  const std::string message = entry->claim->unsure->message;
+  entry->claim->unsure.reset();
+  message.empty() ? DropClaim(entry, {}, "") : RefuseStart(entry, Duration(0), message);
 }
 
 bool JobController::UnlockTemplate(Entry* entry) {
@@ -103,7 +143,7 @@ void JobController::SendStart(Entry* entry) {
     return;
   }
   if (!patch.ok()) {
-    DropClaim(entry, deps_.env.clock->Now() + entry->backoff.Next(), std::string(patch.status().message()));
+    RefuseStart(entry, Duration(0), std::string(patch.status().message()));
     return;
   }
   Send(entry, std::move(patch->body),
@@ -119,8 +159,18 @@ void JobController::StartAnswered(Entry* entry, engine::ClaimId claim, std::shar
     return;
   }
   if (result.outcome == k8s::Outcome::kNotSent) {
-    DropClaim(entry, deps_.env.clock->Now() + entry->backoff.Next(), result.message);
+    RefuseStart(entry, Duration(0), result.message);
     return;
+  }
+  if (result.outcome == k8s::Outcome::kUnknown && entry->claim.has_value() && entry->claim->record.claim == claim) {
+    std::optional<UnsureStart>& unsure = entry->claim->unsure;
+    if (!unsure.has_value()) {
+      unsure.emplace();
+      unsure->repeat_until = result.landed_by;
+    }
+    unsure->generation = basis->meta.generation;
+    unsure->landed_by = result.landed_by;
+    unsure->message = result.code == 0 ? Cat("no answer: ", result.message) : Cat(result.code, ": ", result.message);
   }
   Refresh(entry, [this, claim, basis, result](Entry* e) { StartVerified(e, claim, *basis, result); });
 }
@@ -134,18 +184,28 @@ void JobController::StartVerified(Entry* entry, engine::ClaimId claim, const Job
   const Job& job = *entry->job;
   if (CarriesClaim(job, claim, Record::State::kStarted)) return;  // Reconcile follows and finds it
   if (!StartStillFits(basis, job)) {
-    // Should the first write still be on its way, it will be refused.
+    // Reconcile follows and gives the claim up.
     spdlog::info("a job changed before it was started, it is decided on again{}", JobFields(job));
-    DropClaim(entry, {}, "");
   } else if (first.outcome == k8s::Outcome::kUnknown) {
-    // The same claim again: should the first write still arrive, the second meets its record.
     Wake(entry, entry->backoff.Next());
   } else {
-    const Duration wait = std::max(entry->backoff.Next(), first.retry_after.value_or(Duration(0)));
-    spdlog::warn("the start of a job was refused{}",
-                 JobFields(job, {{"code", std::to_string(first.code)}, {"error", first.message}}));
-    DropClaim(entry, deps_.env.clock->Now() + wait, first.message);
+    RefuseStart(entry, first.retry_after.value_or(Duration(0)), first.message);
   }
+}
+
+// The quota goes to others, and the start is tried again after a pause, `wait` at least.
+void JobController::RefuseStart(Entry* entry, Duration wait, const std::string& message) {
+  if (entry->claim->unsure.has_value()) {
+    // An earlier try may still be applied.
+    entry->claim->unsure->given_up = true;
+    entry->claim->unsure->message = message;
+    Reconcile(entry);
+    return;
+  }
+  const WallTime not_before = deps_.env.clock->Now() + std::max(entry->backoff.Next(), wait);
+  spdlog::warn("the start of a job was refused{}", JobFields(*entry->job, {{"error", message}}));
+  JobEvent(*entry->job, "Warning", "StartRefused", "Start", message);
+  DropClaim(entry, not_before, message);
 }
 
 void JobController::Started(Entry* entry) {
@@ -158,6 +218,8 @@ void JobController::NoteStarted(Entry* entry) {
   const Job& job = *entry->job;
   claim.state = ClaimState::kWritten;
   claim.record = *job.record;
+  claim.basis.reset();
+  claim.unsure.reset();
   entry->backoff.Reset();
   entry->not_before = {};
   Apply(engine::ClaimWritten{job.meta.uid, claim.record.claim});
@@ -199,6 +261,10 @@ void JobController::DropClaim(Entry* entry, WallTime not_before, std::string mes
 }
 
 void JobController::FailToStart(Entry* entry, const std::string& message) {
+  if (entry->claim->unsure.has_value()) {
+    RefuseStart(entry, Duration(0), message);
+    return;
+  }
   spdlog::warn("a job can never be started{}", JobFields(*entry->job, {{"error", message}}));
   entry->failed = true;
   entry->failure = message;
@@ -219,6 +285,7 @@ void JobController::ReconcileRunning(Entry* entry) {
     SendStop(entry);
     return;
   }
+  if (StopIfChanged(entry)) return;
   if (!CarriesClaim(job, claim.record.claim, Record::State::kStarted)) {
     WriteRecordAgain(entry);
     return;
@@ -232,6 +299,13 @@ void JobController::ReconcileRunning(Entry* entry) {
     claim.state = ClaimState::kActive;
     Apply(engine::ClaimActive{job.meta.uid, claim.record.claim});
   }
+}
+
+bool JobController::StopIfChanged(Entry* entry) {
+  if (entry->job->deleting() || RunsAsAdmitted(*entry->job, entry->claim->record)) return false;
+  OrderStop(entry, NewEviction(*entry, "NoMatchingWorkload",
+                               "No matching Workload; restoring pod templates according to existent Workload"));
+  return true;
 }
 
 void JobController::WriteRecordAgain(Entry* entry) {

@@ -91,6 +91,10 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   return out;
 }
 
+bool RunByJobController(const Job& job) {
+  return job.managed_by.empty() || job.managed_by == "kubernetes.io/job-controller";
+}
+
 bool InManagedNamespace(const Job& job, const Catalog& catalog, const Options& options) {
   const auto ns = catalog.namespaces.find(job.meta.ns);
   return ns != catalog.namespaces.end() && options.managed_jobs_namespace_selector.Matches(ns->second);

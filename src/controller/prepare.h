@@ -30,6 +30,9 @@ struct Prepared {
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes);
 
+// False where spec.managedBy names a controller other than Kubernetes' own.
+bool RunByJobController(const Job& job);
+
 bool InManagedNamespace(const Job& job, const Catalog& catalog, const Options& options);
 
 // The Job is Muster's to queue: it names a queue (or need not), its namespace is managed, and it is not the child of

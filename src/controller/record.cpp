@@ -124,9 +124,18 @@ Record::State ReadState(JsonValue root) {
   return Record::State::kStopped;
 }
 
+WrittenRequests ReadRequests(JsonValue value) {
+  WrittenRequests out;
+  value.ForEachField([&out](std::string_view resource, JsonValue amount) {
+    if (amount.Int() < 0) amount.Fail("negative");
+    out.emplace(resource, Amount{amount.Int()});
+  });
+  return out;
+}
+
 Record ReadRecord(JsonValue root) {
   CheckKeys(root, {"v", "claim", "uid", "state", "clusterQueue", "localQueue", "reservedAt", "podSets", "injected",
-                   "parallelism", "completions", "resumed", "eviction"});
+                   "parallelism", "completions", "requests", "resumed", "eviction"});
   Record out;
   out.state = ReadState(root);
   const std::string claim = root["claim"].String();
@@ -142,6 +151,7 @@ Record ReadRecord(JsonValue root) {
   out.injected = ReadInjected(root["injected"]);
   out.parallelism = root["parallelism"].OptionalCount();
   out.completions = root["completions"].OptionalCount();
+  if (root["requests"].present()) out.requests = ReadRequests(root["requests"]);
   out.resumed = root["resumed"].OptionalCount().value_or(0);
   if (root["eviction"].present()) out.eviction = ReadEviction(root["eviction"]);
   return out;
@@ -160,6 +170,11 @@ std::string EncodeRecord(const Record& record) {
   WriteInjected(record.injected, &out);
   if (record.parallelism.has_value()) out.Field("parallelism", *record.parallelism);
   if (record.completions.has_value()) out.Field("completions", *record.completions);
+  if (record.requests.has_value()) {
+    out.Key("requests").StartObject();
+    for (const auto& [resource, amount] : *record.requests) out.Field(resource, amount.value);
+    out.EndObject();
+  }
   if (record.resumed != 0) out.Field("resumed", record.resumed);
   if (record.eviction.has_value()) WriteEviction(*record.eviction, &out);
   out.EndObject();

@@ -21,6 +21,7 @@ Record FullRecord() {
   record.injected.tolerations = Flavors().at("blue").tolerations;
   record.parallelism = 6;
   record.completions = 6;
+  record.requests = WrittenRequests{{"cpu", Amount{1000}}};
   record.resumed = 2;
   Eviction eviction;
   eviction.reason = "Preempted";
@@ -73,6 +74,7 @@ TEST_CASE("A record that cannot be trusted is refused with what is wrong") {
   CHECK_THAT(broken("\"count\":4", "\"count\":4294967300"), Catch::Contains("4294967300"));
   CHECK_THAT(broken("\"count\":4,", ""), Catch::Contains("\"count\" is missing"));
   CHECK_THAT(broken("\"cpu\":4000", "\"cpu\":-1"), Catch::Contains("negative"));
+  CHECK_THAT(broken("\"cpu\":1000", "\"cpu\":-1"), Catch::Contains("negative"));
   CHECK_THAT(broken("\"clusterQueue\":\"cq\",", ""), Catch::Contains("clusterQueue"));
 }
 

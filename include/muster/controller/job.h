@@ -96,6 +96,12 @@ struct JobShape {
 };
 JobShape OriginalShape(const Job& job);
 
+// What one pod asks for by the template alone, whatever its namespace adds.
+WrittenRequests RequestsOf(const Job& job);
+// Whether the Job has as many pods as `record` admits, and each asks for what it asked for then. The template's other
+// parts are not compared, nor what stands beside it, a LimitRange say: what runs may go on running.
+bool RunsAsAdmitted(const Job& job, const Record& record);
+
 // Bounds and values that users state on labels and annotations. ON FAILURE: names key and value.
 absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job);
 absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job);

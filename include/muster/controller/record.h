@@ -12,12 +12,14 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "muster/controller/pod_template.h"
+#include "muster/core/amount.h"
 #include "muster/core/time.h"
 #include "muster/engine/objects.h"
 
@@ -47,6 +49,9 @@ struct Eviction {
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
+// Resource -> what one pod asks for, in base units.
+using WrittenRequests = std::map<std::string, Amount, std::less<>>;
+
 struct Record {
   enum class State : uint8_t { kStarted, kStopped };
 
@@ -61,6 +66,8 @@ struct Record {
   // What the start changed parallelism and completions from; unset where it left them alone.
   std::optional<int32_t> parallelism;
   std::optional<int32_t> completions;
+  // What one pod asks for by its template as it was admitted; unset: not known.
+  std::optional<WrittenRequests> requests;
   // How often somebody else suspended the running gang and it was started again.
   int32_t resumed = 0;
   // Of a stopped record: its eviction. Of a started one: a former eviction that the Workload may not show yet.
