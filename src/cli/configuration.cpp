@@ -163,14 +163,15 @@ void Builder::ReadClient() {
   config_.client.qps = qps.value_or(config_.client.qps);
   if (config_.client.qps == 0) {
     reader_.Fail("clientConnection.qps", "must not be 0; a negative number means no limit");
+  } else if (config_.client.qps > 0 && config_.client.qps < 1) {
+    reader_.Fail("clientConnection.qps", "must be at least 1; a negative number means no limit");
   } else if (config_.client.qps > 1e6) {
     reader_.Fail("clientConnection.qps", "must be at most 1000000; a negative number means no limit");
   }
   if (!burst) return;
-  if (*burst > 1'000'000 || *burst < 0) {
-    reader_.Fail("clientConnection.burst", "must be from 0 to 1000000");
-  } else if (*burst == 0 && config_.client.qps > 0) {
-    reader_.Fail("clientConnection.burst", "must be 1 or more where qps sets a limit: no call could ever be made");
+  const bool limited = config_.client.qps > 0;
+  if (*burst > 1'000'000 || *burst < (limited ? 1 : 0)) {
+    reader_.Fail("clientConnection.burst", limited ? "must be from 1 to 1000000" : "must be from 0 to 1000000");
   } else {
     config_.client.burst = static_cast<int>(*burst);
   }

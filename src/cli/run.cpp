@@ -6,14 +6,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "logging.h"
 #include "muster/cli/configuration.h"
 #include "muster/controller/policies.h"
 #include "muster/core/log_fields.h"
+#include "muster/core/small_file.h"
 #include "muster/k8s_client/connection.h"
 #include "service.h"
 #include "version.h"
@@ -21,24 +20,18 @@
 namespace muster::cli {
 namespace {
 
+// As much as a ConfigMap can hold.
+constexpr size_t kConfigurationBytesMax = 1024 * 1024;
 constexpr const char* kDefaultNamespace = "muster-system";
 // Shorter than the 30 s that a pod gets.
 constexpr Duration kStopMax = std::chrono::seconds(25);
 
-std::optional<std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return std::nullopt;
-  return text;
-}
-
 // RETURNS: nothing where there are errors, which have been printed.
 std::optional<Configuration> LoadConfiguration(const std::string& path, const std::string& ns) {
   if (path.empty()) return DefaultConfiguration(ns);
-  const std::optional<std::string> text = ReadFile(path);
-  if (!text) {
-    std::fprintf(stderr, "%s: cannot be read\n", path.c_str());
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kConfigurationBytesMax);
+  if (!text.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(text.status().message()).c_str());
     return std::nullopt;
   }
   auto result = ParseConfiguration(*text, ns);

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "muster/k8s_client/json_reader.h"
+
 namespace muster::controller {
 namespace {
 
@@ -25,7 +27,9 @@ QueueStatusWriter::~QueueStatusWriter() { env_.executor->Cancel(timer_); }
 
 void QueueStatusWriter::Observe(std::shared_ptr<const QueueObject> object) {
   const k8s::ObjectKey key = object->meta.key();
-  entries_[key].known = std::move(object);
+  Entry& entry = entries_[key];
+  entry.known = std::move(object);
+  entry.unreadable = false;
   Touch(key);
 }
 
@@ -72,11 +76,13 @@ void QueueStatusWriter::Flush() {
 }
 
 void QueueStatusWriter::Sync(const k8s::ObjectKey& key, Entry* entry) {
+  if (entry->unreadable) return;
   const std::optional<QueueStatus> wanted = project_(*entry->known);
   if (!wanted.has_value()) return;
   std::string body = EncodeStatusPatch(*entry->known, *wanted, cluster_queue_);
   if (body.empty()) return;
   entry->busy = true;
+  entry->sent_version = entry->known->meta.resource_version;
   client_->Patch(k8s::Lane::kStatus, resource_, key, "status", k8s::PatchType::kMergePatch, std::move(body),
                  [this, alive = std::weak_ptr<bool>(alive_), key](k8s::Result result) {
                    if (!alive.expired()) Answered(key, result);
@@ -98,7 +104,6 @@ void QueueStatusWriter::Answered(const k8s::ObjectKey& key, const k8s::Result& r
     Failed(key, result);
     return;
   }
-  it->second.backoff.Reset();
   Fetched(key, result);
 }
 
@@ -111,7 +116,19 @@ void QueueStatusWriter::Fetched(const k8s::ObjectKey& key, const k8s::Result& re
     return;
   }
   returned_(result.body);
-  Touch(key);
+  const auto again = entries_.find(key);
+  if (again == entries_.end()) return;
+  Entry& entry = again->second;
+  const std::string& known = entry.known->meta.resource_version;
+  if (known != entry.sent_version) {
+    entry.backoff.Reset();
+    Touch(key);
+  } else if (k8s::ReadMeta(result.body).resource_version == known) {
+    Failed(key, result);  // refused, or without effect, though nothing has changed
+  } else {
+    // There is a newer state that was not taken: any write would meet it. The watch tells of one that can be read.
+    entry.unreadable = true;
+  }
 }
 
 void QueueStatusWriter::Failed(const k8s::ObjectKey& key, const k8s::Result& result) {

@@ -41,6 +41,8 @@ class QueueStatusWriter {
     std::shared_ptr<const QueueObject> known;
     bool busy = false;
     bool dirty = false;
+    bool unreadable = false;   // as it is on the server; nothing is written until it can be read again
+    std::string sent_version;  // that the write on its way was made for
     MonoTime not_before;
     Backoff backoff{std::chrono::seconds(1), std::chrono::seconds(60)};
   };

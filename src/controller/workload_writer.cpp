@@ -73,12 +73,15 @@ void WorkloadWriter::Observe(const std::string& job_uid, std::shared_ptr<const W
   Entry& entry = entries_[job_uid];
   const bool first = entry.known == nullptr || entry.known->meta.uid != workload->meta.uid;
   entry.known = std::move(workload);
+  entry.unreadable = false;
   if (first) source_->WorkloadKnown(job_uid);
 }
 
 void WorkloadWriter::Deleted(const std::string& job_uid, const std::string& workload_uid) {
   Entry* entry = Find(job_uid);
-  if (entry != nullptr && entry->known != nullptr && entry->known->meta.uid == workload_uid) entry->known = nullptr;
+  if (entry == nullptr || entry->known == nullptr || entry->known->meta.uid != workload_uid) return;
+  entry->known = nullptr;
+  entry->unreadable = false;
 }
 
 void WorkloadWriter::Forget(const std::string& job_uid) {
@@ -126,6 +129,7 @@ void WorkloadWriter::Pump() {
 
 void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
   entry->dirty = false;
+  if (entry->unreadable) return;
   std::optional<WantedWorkload> wanted = source_->Want(job_uid);
   if (entry->known == nullptr) {
     if (wanted.has_value() && wanted->create) Create(job_uid, entry, *wanted);
@@ -201,6 +205,7 @@ void WorkloadWriter::Patch(const std::string& job_uid, Entry* entry, const Wante
 
 void WorkloadWriter::Sent(Entry* entry) {
   entry->busy = true;
+  entry->sent_version = entry->known == nullptr ? std::string() : entry->known->meta.resource_version;
   ++in_flight_;
 }
 
@@ -212,11 +217,7 @@ void WorkloadWriter::Answered(const std::string& job_uid, const WantedWorkload& 
   if (entry == nullptr) return;
   entry->busy = false;
   if (result.ok()) {
-    entry->backoff.Reset();
     Learn(job_uid, entry, result.body, create);
-    entry = Find(job_uid);
-    // The status follows the create, and what changed meanwhile follows the status.
-    if (entry != nullptr) Touch(job_uid, Urgency::kNow);
     return;
   }
   if (result.code == kConflict) {
@@ -241,7 +242,8 @@ void WorkloadWriter::Failed(const std::string& job_uid, Entry* entry, const k8s:
 
 void WorkloadWriter::Fetch(const std::string& job_uid, const k8s::ObjectKey& key) {
   Entry* entry = Find(job_uid);
-  Sent(entry);
+  entry->busy = true;
+  ++in_flight_;
   client_->Get(k8s::kWorkloads, key, [this, alive = std::weak_ptr<bool>(alive_), job_uid](k8s::Result result) {
     if (!alive.expired()) Fetched(job_uid, result);
   });
@@ -263,9 +265,6 @@ void WorkloadWriter::Fetched(const std::string& job_uid, const k8s::Result& resu
     return;
   }
   Learn(job_uid, entry, result.body, false);
-  // Straight on where the object turned out to be ours; Learn has arranged a later try where not.
-  entry = Find(job_uid);
-  if (entry != nullptr && entry->known != nullptr) Touch(job_uid, Urgency::kNow);
 }
 
 void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::string& json, bool created) {
@@ -273,6 +272,9 @@ void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::
   if (!decoded.ok()) {
     spdlog::error("a workload that was written cannot be read{}",
                   LogFields({{"error", std::string(decoded.status().message())}}));
+    // Any write would meet this state. The watch tells of the next; of one that was never read, nothing does.
+    entry->unreadable = entry->known != nullptr;
+    if (!entry->unreadable) Failed(job_uid, entry, {});
     return;
   }
   if (const std::optional<JobRef> job = JobOf(decoded->meta); !job.has_value() || job->uid != job_uid) {
@@ -282,6 +284,15 @@ void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::
   }
   returned_(json);
   if (created) source_->WorkloadCreated(job_uid);
+  entry = Find(job_uid);
+  if (entry == nullptr) return;
+  if (entry->known != nullptr && entry->known->meta.resource_version == entry->sent_version) {
+    Failed(job_uid, entry, {});  // refused, or without effect, though nothing has changed
+    return;
+  }
+  // The status follows the create, and what changed meanwhile follows the status.
+  entry->backoff.Reset();
+  Touch(job_uid, Urgency::kNow);
 }
 
 }  // namespace muster::controller

@@ -83,6 +83,8 @@ class WorkloadWriter {
     bool busy = false;
     bool dirty = false;
     bool queued = false;
+    bool unreadable = false;   // as it is on the server; nothing is written until it can be read again
+    std::string sent_version;  // that the write on its way was made for
     Executor::TimerId timer = 0;
     Backoff backoff{std::chrono::milliseconds(500), std::chrono::seconds(60)};
   };

@@ -83,7 +83,7 @@ class AsioExecutor::Impl {
   void Stop() { io_.stop(); }
 
   void OnTerminate(Task handler) {
-    signals_.emplace(io_, SIGINT, SIGTERM);
+    signals_.emplace(io_, SIGINT, SIGTERM, SIGHUP);
     signals_->async_wait(
         [this, handler = std::move(handler)](const boost::system::error_code& error, int /*signal*/) mutable {
           if (error) return;

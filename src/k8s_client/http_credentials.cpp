@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "http_files.h"
 #include "muster/core/log_fields.h"
+#include "muster/core/small_file.h"
 
 namespace muster::k8s {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "http_address.h"
 #include "http_credentials.h"
-#include "http_files.h"
 #include "http_tls.h"
+#include "muster/core/small_file.h"
 #include "muster/k8s_client/connection.h"
 
 namespace muster::k8s {

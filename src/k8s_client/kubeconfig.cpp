@@ -14,9 +14,9 @@
 
 #include "http_address.h"
 #include "http_credentials.h"
-#include "http_files.h"
 #include "http_tls.h"
 #include "muster/core/hash.h"
+#include "muster/core/small_file.h"
 
 namespace muster::k8s {
 namespace {

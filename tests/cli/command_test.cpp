@@ -88,7 +88,7 @@ class MusterProcess {
     return WaitUntil([&] { return Log().find(text) != std::string::npos || HasEnded(); }) &&
            Log().find(text) != std::string::npos;
   }
-  void Terminate() { REQUIRE(kill(pid_, SIGTERM) == 0); }
+  void Signal(int signal) { REQUIRE(kill(pid_, signal) == 0); }
   // RETURNS: what waitpid() says; nothing if it still runs.
   std::optional<int> WaitForEnd() {
     if (!WaitUntil([this] { return HasEnded(); })) return std::nullopt;
@@ -144,7 +144,17 @@ TEST_CASE("check-config lists every error with file and line") {
   CHECK(Run("check-config " + good.path()).code == 0);
   const Outcome missing = Run("check-config /nonexistent/config.yaml");
   CHECK(missing.code == 2);
-  CHECK(missing.output == "/nonexistent/config.yaml: cannot be read\n");
+  CHECK(missing.output == "/nonexistent/config.yaml: No such file or directory\n");
+  // What never ends or is no file at all.
+  for (const char* path : {"/", "/dev/zero"}) {
+    const Outcome other = Run(std::string("check-config ") + path);
+    CHECK(other.code == 2);
+    CHECK(other.output == std::string(path) + ": is not a regular file\n");
+  }
+  const TempFile endless(kHeader + std::string(2 << 20, '#'));
+  const Outcome too_long = Run("check-config " + endless.path());
+  CHECK(too_long.code == 2);
+  CHECK(too_long.output == endless.path() + ": is longer than 1048576 bytes\n");
 }
 
 TEST_CASE("policies come out as the configuration has them") {
@@ -176,7 +186,8 @@ TEST_CASE("run with a bad configuration ends with 2 before it does anything") {
   CHECK(outcome.output.find(bad.path() + ":3: clientConnection.qps: 0: ") != std::string::npos);
 }
 
-TEST_CASE("run stops at SIGTERM with 0, though no API server answers") {
+TEST_CASE("run stops at a signal with 0, though no API server answers") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
   const TempFile kubeconfig(
       "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
       "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n");
@@ -186,7 +197,7 @@ TEST_CASE("run stops at SIGTERM with 0, though no API server answers") {
   MusterProcess process({"run", "--kubeconfig", kubeconfig.path(), "--config", config.path()}, log.path());
   // Reached once it listens: from then on a signal ends it in order.
   REQUIRE(process.WaitForLog("metrics on"));
-  process.Terminate();
+  process.Signal(signal);
   const std::optional<int> status = process.WaitForEnd();
   INFO(process.Log());
   REQUIRE(status.has_value());

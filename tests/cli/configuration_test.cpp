@@ -310,9 +310,11 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
       // client
       {"clientConnection: {qps: 0}\n",
        "f:3: clientConnection.qps: 0: must not be 0; a negative number means no limit\n"},
-      {"clientConnection: {burst: 0}\n",
-       "f:3: clientConnection.burst: 0: must be 1 or more where qps sets a limit: no call could ever be made\n"},
-      {"clientConnection: {burst: -5}\n", "f:3: clientConnection.burst: -5: must be from 0 to 1000000\n"},
+      {"clientConnection: {qps: 0.0000001}\n",
+       "f:3: clientConnection.qps: 0.0000001: must be at least 1; a negative number means no limit\n"},
+      {"clientConnection: {burst: 0}\n", "f:3: clientConnection.burst: 0: must be from 1 to 1000000\n"},
+      {"clientConnection: {burst: -5}\n", "f:3: clientConnection.burst: -5: must be from 1 to 1000000\n"},
+      {"clientConnection: {qps: -1, burst: -5}\n", "f:3: clientConnection.burst: -5: must be from 0 to 1000000\n"},
       // selectors
       {"managedJobsNamespaceSelector: {}\n",
        "f:3: managedJobsNamespaceSelector: a map of 0: must not match the namespace kube-system; exclude it by "

@@ -1,4 +1,4 @@
-#include "http_files.h"
+#include "muster/core/small_file.h"
 
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace muster::k8s {
+namespace muster {
 namespace {
 
 absl::Status Failed(const std::string& path, int error) {
@@ -47,4 +47,4 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t bytes_
   return out;
 }
 
-}  // namespace muster::k8s
+}  // namespace muster

@@ -1,4 +1,4 @@
-// Reading of the small files that a connection is made of.
+// Reading of small files: configuration, kubeconfig, certificates, tokens. What is named there may be anything.
 //
 // Threading: safe for concurrent use.
 #pragma once
@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <string>
 
-namespace muster::k8s {
+namespace muster {
 
 // RETURNS: the whole content of a regular file of at most `bytes_max` bytes.
 // ON FAILURE: NotFound if there is none, else InvalidArgument; both name the file.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
 
-}  // namespace muster::k8s
+}  // namespace muster
