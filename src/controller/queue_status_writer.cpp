@@ -123,8 +123,9 @@ void QueueStatusWriter::Fetched(const k8s::ObjectKey& key, const k8s::Result& re
   if (known != entry.sent_version) {
     entry.backoff.Reset();
     Touch(key);
-  } else if (k8s::ReadMeta(result.body).resource_version == known) {
-    Failed(key, result);  // refused, or without effect, though nothing has changed
+  } else if (const std::string version = k8s::ReadMeta(result.body).resource_version;
+             version.empty() || version == known) {
+    Failed(key, result);  // no object, or refused or without effect though nothing has changed
   } else {
     // There is a newer state that was not taken: any write would meet it. The watch tells of one that can be read.
     entry.unreadable = true;

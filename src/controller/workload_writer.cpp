@@ -73,8 +73,9 @@ void WorkloadWriter::Observe(const std::string& job_uid, std::shared_ptr<const W
   Entry& entry = entries_[job_uid];
   const bool first = entry.known == nullptr || entry.known->meta.uid != workload->meta.uid;
   entry.known = std::move(workload);
-  entry.unreadable = false;
+  const bool readable_again = std::exchange(entry.unreadable, false);
   if (first) source_->WorkloadKnown(job_uid);
+  if (readable_again) Touch(job_uid, Urgency::kNow);
 }
 
 void WorkloadWriter::Deleted(const std::string& job_uid, const std::string& workload_uid) {
@@ -272,8 +273,10 @@ void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::
   if (!decoded.ok()) {
     spdlog::error("a workload that was written cannot be read{}",
                   LogFields({{"error", std::string(decoded.status().message())}}));
-    // Any write would meet this state. The watch tells of the next; of one that was never read, nothing does.
-    entry->unreadable = entry->known != nullptr;
+    // A state that was not taken, and the watch has brought no later one: any write would meet it. An answer that is
+    // no object at all tells nothing.
+    entry->unreadable = entry->known != nullptr && entry->known->meta.resource_version == entry->sent_version &&
+                        !k8s::ReadMeta(json).resource_version.empty();
     if (!entry->unreadable) Failed(job_uid, entry, {});
     return;
   }
