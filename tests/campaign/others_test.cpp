@@ -127,20 +127,12 @@ TEST_CASE("A paused leader that wakes after the takeover writes nothing") {
 
 constexpr std::string_view kPolicies = "/apis/admissionregistration.k8s.io/v1/";
 
-bool SuspendedByPolicy(World& world) {
-  const ApiResponse job = world.user().Create("/apis/batch/v1/namespaces/probe/jobs?dryRun=All",
-                                              R"({"metadata": {"name": "probe",
-      "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"template": {"spec": {"restartPolicy": "Never",
-      "containers": [{"name": "main", "image": "train"}]}}}})");
-  return job.ok() && job.json.At("spec/suspend").Bool();
-}
-
 TEST_CASE("Without its policies Muster says so, and Jobs that run without leave are put in line") {
   World& world = Shared();
   for (const char* binding : {"mutatingadmissionpolicybindings", "validatingadmissionpolicybindings"}) {
     REQUIRE(world.admin().Delete(Cat(kPolicies, binding, "/muster-jobs")).ok());
   }
-  REQUIRE(world.Await([&] { return !SuspendedByPolicy(world); }));
+  REQUIRE(world.Await([&] { return !world.cluster().SuspendsQueuedJobs(); }));
   {
     const Run run(Lease::kHasty);
     world.MakeQueue("policies", 2);
@@ -167,7 +159,7 @@ TEST_CASE("Without its policies Muster says so, and Jobs that run without leave 
   const absl::Status installed = world.cluster().InstallMuster();
   INFO(installed);
   REQUIRE(installed.ok());
-  REQUIRE(world.Await([&] { return SuspendedByPolicy(world); }));
+  REQUIRE(world.Await([&] { return world.cluster().SuspendsQueuedJobs(); }));
   const Run run(Lease::kHasty);
   REQUIRE(world.Await([&] { return World::Leads(world.muster()); }));
   CHECK(cluster::Eventually(

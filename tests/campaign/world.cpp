@@ -206,16 +206,6 @@ World::World() {
   credentials.cert = cluster_->authority().IssueClient("submitter", {});
   user_ = std::make_unique<ApiClient>(cluster_->port(), cluster_->authority().cert(), credentials);
   watched_ = std::make_unique<JobWatch>(admin());
-  // A policy works some time after it was written.
-  REQUIRE(cluster_->CreateNamespace("probe").ok());
-  REQUIRE(cluster::Eventually([&] {
-    const ApiResponse job =
-        user().Create(Cat(Jobs("probe"), "?dryRun=All"),
-                      R"({"metadata": {"name": "probe", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
-                          "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
-                          {"name": "main", "image": "train"}]}}}})");
-    return job.json.At("spec/suspend").Bool();
-  }));
 }
 
 void World::Start(Lease lease) {
