@@ -49,7 +49,7 @@ constexpr FeatureGate kGates[] = {
     {"PrioritizePreemptorWorkloads", kOff},
     {"PrioritySortingWithinCohort", kOn},
     {"QuotaCheckStrategy", kOn},
-    {"ReclaimablePods", kOff},
+    {"ReclaimablePods", kOn},
     {"RecomputeAssignmentUponPreemptionTargetsOverlap", kEither},
     {"RejectUpdatesToCQWithInvalidOnFlavors", kEither},
     {"RemoveFinalizersWithStrictPatch", kEither},

@@ -23,9 +23,48 @@ JobStatus ReadStatus(JsonValue status) {
   out.succeeded = status["succeeded"].Count();
   out.terminating = status["terminating"].Count();
   out.uncounted_succeeded = static_cast<int32_t>(status["uncountedTerminatedPods"]["succeeded"].size());
+  out.ended = out.succeeded;
   out.start_time = status["startTime"].Time();
   out.conditions = k8s::DecodeConditions(status["conditions"]);
   return out;
+}
+
+using Range = std::pair<int64_t, int64_t>;  // first and last
+
+// Adds the ranges of "0-2,5". What is no range is passed over: only the job controller writes them.
+void ReadRanges(std::string_view text, std::vector<Range>* out) {
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view range = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const size_t dash = std::min(range.find('-'), range.size());
+    int64_t first = 0;
+    int64_t last = 0;
+    if (!absl::SimpleAtoi(std::string(range.substr(0, dash)), &first)) continue;
+    if (dash == range.size()) {
+      last = first;
+    } else if (!absl::SimpleAtoi(std::string(range.substr(dash + 1)), &last)) {
+      continue;
+    }
+    if (first >= 0 && last >= first) out->emplace_back(first, last);
+  }
+}
+
+// How many of the indexes below `completions` have completed or failed for good.
+int32_t EndedIndexes(JsonValue status, int32_t completions) {
+  std::vector<Range> ranges;
+  ReadRanges(status["completedIndexes"].String(), &ranges);
+  ReadRanges(status["failedIndexes"].String(), &ranges);
+  std::sort(ranges.begin(), ranges.end());
+  int64_t ended = 0;
+  int64_t next = 0;  // all before are counted
+  for (const auto& [first, last] : ranges) {
+    const int64_t from = std::max(next, first);
+    const int64_t to = std::min<int64_t>(last + 1, completions);
+    if (to > from) ended += to - from;
+    next = std::max(next, to);
+  }
+  return static_cast<int32_t>(ended);
 }
 
 TemplateView ReadView(JsonValue pod_template) {
@@ -121,6 +160,7 @@ absl::StatusOr<Job> DecodeJob(std::string_view json, TextTable* texts, bool keep
   job.indexed = spec["completionMode"].String() == "Indexed";
   job.managed_by = spec["managedBy"].String();
   job.status = ReadStatus(root["status"]);
+  if (job.indexed) job.status.ended = EndedIndexes(root["status"], job.completions.value_or(job.parallelism));
   const JsonValue pod_template = spec["template"];
   job.view = ReadView(pod_template);
   job.template_has_metadata = pod_template["metadata"].present();
@@ -149,6 +189,21 @@ JobShape OriginalShape(const Job& job) {
   return out;
 }
 
+JobShape CurrentShape(const Job& job) { return {{}, job.parallelism, job.completions}; }
+
+int32_t PodsLeft(const Job& job, const JobShape& shape) {
+  const int32_t pods = shape.pod_count();
+  // Of a single pod nothing can be given back before the end.
+  if (pods <= 1 || job.status.ended <= 0) return pods;
+  const int32_t left = shape.completions.value_or(shape.parallelism) - job.status.ended;
+  return std::clamp(left, 0, pods);
+}
+
+int32_t ReclaimablePods(const Job& job, const JobShape& shape) {
+  const int32_t pods = shape.pod_count();
+  return pods - std::max(PodsLeft(job, shape), std::clamp(job.status.active, 0, pods));
+}
+
 WrittenRequests RequestsOf(const Job& job) {
   gang::PodResources pod = job.pod.resources;
   gang::AdjustResources(&pod, gang::LimitRangeSummary(), nullptr);
@@ -156,8 +211,9 @@ WrittenRequests RequestsOf(const Job& job) {
 }
 
 bool RunsAsAdmitted(const Job& job, const Record& record) {
-  const JobShape now{{}, job.parallelism, job.completions};
-  return record.admission.pod_sets.size() == 1 && record.admission.pod_sets.front().count == now.pod_count() &&
+  const JobShape now = CurrentShape(job);
+  return record.admission.pod_sets.size() == 1 && record.pod_count() == now.pod_count() &&
+         PodsLeft(job, now) <= record.admission.pod_sets.front().count &&
          (!record.requests.has_value() || *record.requests == RequestsOf(job));
 }
 

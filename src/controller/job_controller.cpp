@@ -399,9 +399,13 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
   const auto known = workloads_.Known(job.meta.uid);
   Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, known == nullptr || known->active,
-           entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value()};
+           entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value(),
+           NeededPods(*entry)};
   entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;
+  if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
+    SayPodsRunAgain(*entry, now.pods - entry->told->pods);
+  }
   const bool good = Prepare(entry);
   if (!good && !entry->claim.has_value() && !held.has_value()) {
     Untell(entry);
@@ -414,8 +418,7 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   if (entry->claim.has_value()) {
     // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.
     workload.local_queue = entry->claim->record.local_queue;
-    const std::vector<engine::PodSetAssignment>& admitted = entry->claim->record.admission.pod_sets;
-    if (!admitted.empty()) workload.pod_sets.front().count = admitted.front().count;
+    workload.pod_sets.front().count = entry->told->pods;
   }
   if (held.has_value()) {
     workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};

@@ -122,6 +122,7 @@ class JobController final : public WorkloadSource {
     uint64_t catalog = 0;
     bool deleting = false;
     bool holds = false;  // a claim
+    int32_t pods = 0;    // that are needed
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct WorkloadEvent {
@@ -174,6 +175,8 @@ class JobController final : public WorkloadSource {
   void ReconcileClaim(Entry* entry);
   void Tell(Entry* entry, const std::optional<Held>& held);
   void Untell(Entry* entry);
+  int32_t NeededPods(const Entry& entry) const;
+  void SayPodsRunAgain(const Entry& entry, int32_t more);
   bool Prepare(Entry* entry);
   void ReportProblem(Entry* entry, const absl::Status& problem);
   bool AdoptHeld(Entry* entry);

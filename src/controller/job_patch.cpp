@@ -132,13 +132,17 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   record.eviction = order.eviction;
   int32_t parallelism = original.parallelism;
   std::optional<int32_t> completions = original.completions;
-  if (assignment.count < original.pod_count()) {
+  // Fewer than can still run: a partial admission.
+  if (assignment.count < PodsLeft(job, original)) {
     record.parallelism = original.parallelism;
     parallelism = assignment.count;
     if (CompletionsFollowParallelism(job)) {
       record.completions = original.completions;
       completions = assignment.count;
     }
+  }
+  if (const JobShape started{{}, parallelism, completions}; started.pod_count() != assignment.count) {
+    record.pods = started.pod_count();
   }
 
   JsonPatch patch;
@@ -155,7 +159,7 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
 
 bool StartStillFits(const Job& basis, const Job& now) {
   return basis.meta.uid == now.meta.uid && basis.meta.generation == now.meta.generation &&
-         basis.suspend == now.suspend && SameKeys(basis.meta.labels, now.meta.labels, kLabelsRead) &&
+         basis.suspend == now.suspend && basis.status.ended <= now.status.ended && SameKeys(basis.meta.labels, now.meta.labels, kLabelsRead) &&
          SameKeys(basis.meta.annotations, now.meta.annotations, kAnnotationsRead);
 }
 

@@ -36,6 +36,39 @@ void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
   workloads_.Touch(entry.job->meta.uid, urgency);
 }
 
+// What of the gang has to have quota: pods that have ended and are not made again give theirs back.
+int32_t JobController::NeededPods(const Entry& entry) const {
+  const Job& job = *entry.job;
+  if (!entry.claim.has_value()) {
+    const JobShape original = OriginalShape(job);
+    return original.pod_count() - ReclaimablePods(job, original);
+  }
+  const Record& record = entry.claim->record;
+  if (record.admission.pod_sets.empty()) return 0;
+  const JobShape now = CurrentShape(job);
+  const int32_t admitted = record.admission.pod_sets.front().count;
+  const int32_t needed = std::min(admitted, now.pod_count() - ReclaimablePods(job, now));
+  if (entry.claim->state == ClaimState::kLeaving) {
+    // The stop has set the counts back, and makes no pods.
+    return entry.told.has_value() && entry.told->holds ? std::min(needed, entry.told->pods) : needed;
+  }
+  // Counts of a Job that was edited say nothing of what was admitted.
+  return RunsAsAdmitted(job, record) ? needed : admitted;
+}
+
+// What was free for others is taken again: better to show that the quota is exceeded than to admit more on it.
+void JobController::SayPodsRunAgain(const Entry& entry, int32_t more) {
+  const Job& job = *entry.job;
+  if (!RunsAsAdmitted(job, entry.claim->record)) return;
+  const std::string& queue = entry.claim->record.admission.cluster_queue;
+  spdlog::warn("pods of a job run again whose quota was given back{}",
+               JobFields(job, {{"clusterQueue", queue}, {"pods", std::to_string(more)}}));
+  JobEvent(job, "Warning", "ReclaimedPodsRunAgain", "Reclaim",
+           Cat(more, " more pods run than were left: their quota is taken back, even where that exceeds the quota of "
+                     "ClusterQueue ",
+               queue));
+}
+
 WorkloadFacts JobController::Facts(const Entry& entry) const {
   using State = WorkloadFacts::State;
   const Job& job = *entry.job;
@@ -43,6 +76,9 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   WorkloadFacts facts;
   facts.active = known == nullptr || known->active;
   facts.past_execution_seconds = entry.past_execution_seconds;
+  const int32_t done = ReclaimablePods(job, entry.claim.has_value() ? CurrentShape(job) : OriginalShape(job));
+  facts.reclaimable_pods.emplace();
+  if (done > 0) facts.reclaimable_pods->emplace(kJobPodSet, done);
   const std::string queue(job.queue_name());
   facts.local_queue_stopped = deps_.catalog->LocalQueueStopped(job.meta.ns, queue);
   facts.cluster_queue_stopped = deps_.catalog->ClusterQueueStopped(job.meta.ns, queue);

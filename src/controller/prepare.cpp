@@ -78,8 +78,10 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   workload.invalid = std::move(shaped.invalid);
   engine::PodSet pod_set;
   pod_set.name = kJobPodSet;
-  pod_set.count = original.pod_count();
-  pod_set.min_count = out.min_count;
+  pod_set.count = original.pod_count() - ReclaimablePods(job, original);
+  // Where completions follow parallelism, fewer of them would take back what has ended.
+  const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;
+  if (!whole && out.min_count < pod_set.count) pod_set.min_count = out.min_count;
   pod_set.shape = shapes->Intern(std::move(shaped.shape));
 
   PodSetRequests requests{pod_set.name, {}};

@@ -147,6 +147,9 @@ WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, co
   // What is finished stays as it was at its end.
   if (draft.IsTrue("Finished") && facts.state != State::kFinished) return known;
   if (facts.past_execution_seconds.has_value()) draft.status().past_execution_seconds = *facts.past_execution_seconds;
+  if (facts.reclaimable_pods.has_value() && facts.state != State::kFinished) {
+    draft.status().reclaimable_pods = *facts.reclaimable_pods;
+  }
   switch (facts.state) {
     case State::kPending:
       ShowPending(facts, now, &draft);

@@ -135,7 +135,7 @@ WrittenRequests ReadRequests(JsonValue value) {
 
 Record ReadRecord(JsonValue root) {
   CheckKeys(root, {"v", "claim", "uid", "state", "clusterQueue", "localQueue", "reservedAt", "podSets", "injected",
-                   "parallelism", "completions", "requests", "resumed", "eviction"});
+                   "parallelism", "completions", "pods", "requests", "resumed", "eviction"});
   Record out;
   out.state = ReadState(root);
   const std::string claim = root["claim"].String();
@@ -151,6 +151,7 @@ Record ReadRecord(JsonValue root) {
   out.injected = ReadInjected(root["injected"]);
   out.parallelism = root["parallelism"].OptionalCount();
   out.completions = root["completions"].OptionalCount();
+  out.pods = root["pods"].OptionalCount();
   if (root["requests"].present()) out.requests = ReadRequests(root["requests"]);
   out.resumed = root["resumed"].OptionalCount().value_or(0);
   if (root["eviction"].present()) out.eviction = ReadEviction(root["eviction"]);
@@ -158,6 +159,8 @@ Record ReadRecord(JsonValue root) {
 }
 
 }  // namespace
+
+int32_t Record::pod_count() const { return pods.value_or(admission.pod_sets.front().count); }
 
 std::string EncodeRecord(const Record& record) {
   JsonWriter out;
@@ -170,6 +173,7 @@ std::string EncodeRecord(const Record& record) {
   WriteInjected(record.injected, &out);
   if (record.parallelism.has_value()) out.Field("parallelism", *record.parallelism);
   if (record.completions.has_value()) out.Field("completions", *record.completions);
+  if (record.pods.has_value()) out.Field("pods", *record.pods);
   if (record.requests.has_value()) {
     out.Key("requests").StartObject();
     for (const auto& [resource, amount] : *record.requests) out.Field(resource, amount.value);

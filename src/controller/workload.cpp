@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "json_parts.h"
+#include "muster/controller/decode.h"
 #include "muster/controller/job.h"
 #include "muster/controller/names.h"
 #include "muster/core/check.h"
@@ -63,6 +64,7 @@ WorkloadStatus ReadStatus(JsonValue status) {
   status["resourceRequests"].ForEach([&out](JsonValue item) {
     out.resource_requests.push_back({item["name"].String(), ReadResources(item["resources"])});
   });
+  out.reclaimable_pods = DecodeReclaimablePods(status["reclaimablePods"]);
   out.evictions = ReadEvictionCounts(status["schedulingStats"]["evictions"]);
   out.past_execution_seconds = status["accumulatedPastExecutionTimeSeconds"].Count();
   return out;
@@ -270,6 +272,13 @@ std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wante
   if (from.resource_requests != wanted.resource_requests) {
     out.Key("resourceRequests");
     WriteRequests(wanted.resource_requests, &out);
+  }
+  if (from.reclaimable_pods != wanted.reclaimable_pods) {
+    out.Key("reclaimablePods").StartArray();
+    for (const auto& [pod_set, count] : wanted.reclaimable_pods) {
+      out.StartObject().Field("name", pod_set).Field("count", count).EndObject();
+    }
+    out.EndArray();
   }
   if (from.evictions != wanted.evictions) {
     out.Key("schedulingStats").StartObject().Key("evictions");

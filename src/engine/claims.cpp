@@ -54,16 +54,14 @@ void EngineSet::Impl::Apply(const ClaimGone& event) {
 
 // ---- taking and giving back ---------------------------------------------------------------------
 
-std::vector<std::pair<FlavorResource, Amount>> EngineSet::Impl::UsageOf(const Workload& spec, Claim* claim) {
-  const std::vector<PodSetAssignment>& pod_sets = claim->admission.pod_sets;
-  for (size_t i = claim->counts.size(); i < pod_sets.size(); ++i) claim->counts.push_back(pod_sets[i].count);
+std::vector<std::pair<FlavorResource, Amount>> EngineSet::Impl::UsageOf(const Workload& spec,
+                                                                        const Admission& admission) {
   std::vector<std::pair<FlavorResource, Amount>> usage;
-  for (size_t i = 0; i < pod_sets.size(); ++i) {
-    const PodSetAssignment& assigned = pod_sets[i];
+  for (const PodSetAssignment& assigned : admission.pod_sets) {
     const auto pod_set = std::find_if(spec.pod_sets.begin(), spec.pod_sets.end(),
                                       [&](const PodSet& candidate) { return candidate.name == assigned.name; });
-    if (pod_set != spec.pod_sets.end()) claim->counts[i] = std::min(claim->counts[i], pod_set->count);
-    for (const auto& [resource, amount] : StillHeld(assigned, claim->counts[i]).second) {
+    const int32_t needed = pod_set == spec.pod_sets.end() ? assigned.count : pod_set->count;
+    for (const auto& [resource, amount] : StillHeld(assigned, needed).second) {
       const auto flavor = std::find_if(assigned.flavors.begin(), assigned.flavors.end(),
                                        [&resource = resource](const auto& entry) { return entry.first == resource; });
       if (flavor == assigned.flavors.end()) continue;
@@ -112,7 +110,7 @@ void EngineSet::Impl::AdoptHeld(WorkloadState* workload, const HeldClaim& held) 
   workload->claim->state = held.state;
   workload->claim->admission = held.admission;
   workload->claim->reserved_at = held.reserved_at;
-  workload->claim->usage = UsageOf(workload->spec, workload->claim.get());
+  workload->claim->usage = UsageOf(workload->spec, workload->claim->admission);
   forest_.Attach(workload, forest_.Queue(held.admission.cluster_queue));
   CountInLocalQueue(workload, 1);
   SetReason(workload, nullptr);
@@ -132,7 +130,7 @@ void EngineSet::Impl::DropClaim(WorkloadState* workload) {
 }
 
 void EngineSet::Impl::UpdateClaimUsage(WorkloadState* workload) {
-  std::vector<std::pair<FlavorResource, Amount>> usage = UsageOf(workload->spec, workload->claim.get());
+  std::vector<std::pair<FlavorResource, Amount>> usage = UsageOf(workload->spec, workload->claim->admission);
   if (usage == workload->claim->usage) return;
   CountInLocalQueue(workload, -1);
   forest_.ChangeUsage(workload, std::move(usage));

@@ -110,8 +110,8 @@ class EngineSet::Impl final : private PassHost {
   void AdoptHeld(WorkloadState* workload, const HeldClaim& held);
   void DropClaim(WorkloadState* workload);
   void UpdateClaimUsage(WorkloadState* workload);
-  // Lowers the claim's counts to what is still needed. RETURNS: what they come to.
-  std::vector<std::pair<FlavorResource, Amount>> UsageOf(const Workload& spec, Claim* claim);
+  // What of the admission is held while so many pods are needed as `spec` says.
+  std::vector<std::pair<FlavorResource, Amount>> UsageOf(const Workload& spec, const Admission& admission);
   void SetClaimState(WorkloadState* workload, ClaimState state);
   std::optional<EvictionReason> EvictionDue(const WorkloadState& workload) const;
   void CheckEviction(WorkloadState* workload);

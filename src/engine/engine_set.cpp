@@ -143,7 +143,7 @@ void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue,
   claim->state = ClaimState::kPlanned;
   claim->admission = MakeAdmission(*workload, *queue, assignment);
   claim->reserved_at = now_;
-  claim->usage = UsageOf(workload->spec, claim.get());
+  claim->usage = UsageOf(workload->spec, claim->admission);
   workload->claim = std::move(claim);
   ++unwritten_claims_;
   forest_.Attach(workload, queue);

@@ -80,7 +80,6 @@ void Add(Hash* hash, const Claim& claim) {
   hash->Add(static_cast<int64_t>(claim.state)).Add(claim.reserved_at.unix_nanos);
   hash->Add(static_cast<int64_t>(claim.eviction_issued));
   Add(hash, claim.admission);
-  for (const int32_t count : claim.counts) hash->Add(static_cast<int64_t>(count));
 }
 
 void Add(Hash* hash, const Workload& spec) {

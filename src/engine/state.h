@@ -75,10 +75,8 @@ struct Claim {
   bool eviction_issued = false;
   ClusterQueueState* queue = nullptr;  // where it is (or, if that does not exist, will be) booked
   size_t queue_index = 0;              // in its `holders`
-  // Pods that still count, by pod set of the admission. They only get fewer: what was given back can be somebody
-  // else's by now, and comes back by another admission alone.
-  std::vector<int32_t> counts;
-  // What is booked now: the admission, less what no longer has pods.
+  // What is booked now: the admission, less what is not needed any more. Never more than the admission; what was given
+  // back is booked again if its pods run after all, even where it is another's by now.
   std::vector<std::pair<FlavorResource, Amount>> usage;
 };
 

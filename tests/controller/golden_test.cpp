@@ -31,8 +31,6 @@ const Difference kDifferences[] = {
      "flavors that were passed over are told by explain, not here"},
     {"(labels-annotations|inject-and-restore|two-resource-groups)/2/(clusterQueues|localQueues)/.*",
      "quota of a deactivated gang is free once its pods are inactive, not before"},
-    {"(parallelism-lt-completions|completions-unset)/[2-5]/(clusterQueues|localQueues)/.*/flavors(Reservation|Usage)",
-     "pods that have ended give their quota back with the whole gang"},
     {"localqueue-deleted-pending/1/clusterQueues/.*/pendingWorkloads",
      "what has lost its LocalQueue waits in no ClusterQueue"},
     {"strict-fifo/1/localQueues/.*/pendingWorkloads", "the workload that is being looked at waits, too"},

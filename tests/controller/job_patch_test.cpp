@@ -131,6 +131,41 @@ TEST_CASE("Partial admission lowers parallelism, and completions only of Indexed
   CHECK(job.record->completions == 6);
 }
 
+TEST_CASE("What has ended before the start is not part of the admission") {
+  JobJson json;
+  json.counts = R"("parallelism":5,"completions":5)";
+  json.status = R"({"succeeded":3})";
+  SECTION("all that is left: the counts stay, and the record knows them") {
+    const Job job = MustDecode(Applied(json.Text(), Start(json.Text(), 2)));
+    CHECK(job.parallelism == 5);
+    CHECK_FALSE(job.record->parallelism.has_value());
+    CHECK(job.record->pods == 5);
+    CHECK(RunsAsAdmitted(job, *job.record));
+    Job back = job;
+    back.status.ended = 2;
+    CHECK_FALSE(RunsAsAdmitted(back, *job.record));
+    Job scaled = job;
+    scaled.parallelism = 4;
+    CHECK_FALSE(RunsAsAdmitted(scaled, *job.record));
+  }
+  SECTION("less than is left: a partial admission") {
+    json.annotations = R"({"kueue.x-k8s.io/job-min-parallelism":"1"})";
+    const Job job = MustDecode(Applied(json.Text(), Start(json.Text(), 1)));
+    CHECK(job.parallelism == 1);
+    CHECK(job.record->parallelism == 5);
+    CHECK_FALSE(job.record->pods.has_value());
+    CHECK(RunsAsAdmitted(job, *job.record));
+  }
+  SECTION("a start that was decided on for fewer pods than can run by now does not fit") {
+    const Job basis = MustDecode(json);
+    Job now = basis;
+    now.status.ended = 4;
+    CHECK(StartStillFits(basis, now));
+    now.status.ended = 2;
+    CHECK_FALSE(StartStillFits(basis, now));
+  }
+}
+
 Eviction Stopped() {
   Eviction eviction;
   eviction.reason = "ClusterQueueStopped";

@@ -21,6 +21,45 @@ TEST_CASE("A Job's pod count is its parallelism, or its completions if those are
   CHECK(count(R"("parallelism":0,"completions":2)") == 0);
 }
 
+// kueue_semantics 2.8; the numbers of the first three are those of the golden cases parallelism-lt-completions and
+// completions-unset.
+TEST_CASE("Pods that have ended and are not made again are reclaimable") {
+  const auto reclaimable = [](const char* counts, const char* status, const char* extra = "") {
+    JobJson json;
+    json.counts = counts;
+    json.status = status;
+    json.extra_spec = extra;
+    const Job job = MustDecode(json);
+    return ReclaimablePods(job, CurrentShape(job));
+  };
+  const char* few = R"("parallelism":3,"completions":10)";
+  CHECK(reclaimable(few, R"({"succeeded":7,"active":3})") == 0);
+  CHECK(reclaimable(few, R"({"succeeded":8,"active":2})") == 1);
+  CHECK(reclaimable(few, R"({"succeeded":9,"active":1})") == 2);
+  CHECK(reclaimable(few, R"({"succeeded":10})") == 3);
+  CHECK(reclaimable(R"("parallelism":4)", R"({"succeeded":1,"active":3})") == 1);
+  CHECK(reclaimable(R"("parallelism":4)", R"({"succeeded":3,"active":1})") == 3);
+  CHECK(reclaimable(R"("parallelism":4)", R"({"succeeded":9})") == 4);
+  // One pod of two is still needed, however many more parallelism allows for.
+  CHECK(reclaimable(R"("parallelism":5,"completions":2)", R"({"succeeded":1,"active":1})") == 1);
+  CHECK(reclaimable(R"("parallelism":1,"completions":1)", R"({"succeeded":1})") == 0);
+
+  SECTION("of an Indexed Job also those that failed for good, each index once") {
+    const char* indexed = R"(,"completionMode":"Indexed")";
+    const char* counts = R"("parallelism":4,"completions":6)";
+    CHECK(reclaimable(counts, R"({"succeeded":3,"completedIndexes":"0-1,3","failedIndexes":"3-4"})", indexed) == 2);
+    // Scaled down, it has no more indexes than completions.
+    CHECK(reclaimable(counts, R"({"completedIndexes":"6-9,0"})", indexed) == 0);
+    CHECK(reclaimable(counts, R"({"completedIndexes":"2-9"})", indexed) == 2);
+    CHECK(reclaimable(counts, R"({"completedIndexes":"0,,x,1-,3-2,-1"})", indexed) == 0);
+    CHECK(reclaimable(counts, R"({"succeeded":5})", indexed) == 0);
+  }
+  SECTION("but not what is seen to run") {
+    CHECK(reclaimable(R"("parallelism":3,"completions":3)", R"({"succeeded":2,"active":1})") == 2);
+    CHECK(reclaimable(R"("parallelism":3,"completions":3)", R"({"succeeded":2,"active":3})") == 0);
+  }
+}
+
 TEST_CASE("Fields of the wrong type are named with the Job") {
   TextTable texts;
   JobJson json;

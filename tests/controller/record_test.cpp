@@ -21,6 +21,7 @@ Record FullRecord() {
   record.injected.tolerations = Flavors().at("blue").tolerations;
   record.parallelism = 6;
   record.completions = 6;
+  record.pods = 5;
   record.requests = WrittenRequests{{"cpu", Amount{1000}}};
   record.resumed = 2;
   Eviction eviction;

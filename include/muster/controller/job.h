@@ -45,6 +45,9 @@ struct JobStatus {
   int32_t terminating = 0;
   // Finished pods that are not in `succeeded` yet.
   int32_t uncounted_succeeded = 0;
+  // Of the pods that the Job is made of, those that have ended and are not made again: what has succeeded; of an
+  // Indexed Job, indexes that have completed or failed for good.
+  int32_t ended = 0;
   WallTime start_time;
   std::vector<k8s::Condition> conditions;
 };
@@ -95,11 +98,21 @@ struct JobShape {
   int32_t pod_count() const;
 };
 JobShape OriginalShape(const Job& job);
+// As it is, partial admission and all; without the template.
+JobShape CurrentShape(const Job& job);
+
+// Pods that can still run at once in this shape, since others have ended for good.
+int32_t PodsLeft(const Job& job, const JobShape& shape);
+// Pods of the shape that are not needed any more. One that is seen to run is needed, whatever the other counts say.
+// Where the shape allows for more pods than can ever be needed (parallelism above completions), the reference counts
+// from parallelism, and gives back what still runs.
+int32_t ReclaimablePods(const Job& job, const JobShape& shape);
 
 // What one pod asks for by the template alone, whatever its namespace adds.
 WrittenRequests RequestsOf(const Job& job);
-// Whether the Job has as many pods as `record` admits, and each asks for what it asked for then. The template's other
-// parts are not compared, nor what stands beside it, a LimitRange say: what runs may go on running.
+// Whether the Job has as many pods as when it was started, of which no more than `record` admits can run, and each
+// asks for what it asked for then. The template's other parts are not compared, nor what stands beside it, a
+// LimitRange say: what runs may go on running.
 bool RunsAsAdmitted(const Job& job, const Record& record);
 
 // Bounds and values that users state on labels and annotations. ON FAILURE: names key and value.

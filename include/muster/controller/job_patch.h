@@ -41,7 +41,8 @@ struct StartOrder {
 // ON FAILURE: NotFound (a flavor is gone), FailedPrecondition (the template contradicts a flavor; permanent).
 absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, const FlavorMap& flavors);
 
-// Whether a start that was built on `basis` would still pass its own tests on `now`, record included.
+// Whether a start that was built on `basis` would still pass its own tests on `now`, record included, and no more pods
+// than then can run.
 bool StartStillFits(const Job& basis, const Job& now);
 
 // Suspends the Job, sets its counts back, and turns the record into a stopped one. The template stays injected:

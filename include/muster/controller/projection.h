@@ -36,6 +36,8 @@ struct WorkloadFacts {
   std::optional<Eviction> eviction;
   // Seconds executed in all admissions that have ended; unset: as the Workload says.
   std::optional<int64_t> past_execution_seconds;
+  // By pod set; unset: as the Workload says.
+  std::optional<PodCounts> reclaimable_pods;
   bool cluster_queue_stopped = false;
   bool local_queue_stopped = false;
   // Of kFinished: the condition.

@@ -66,12 +66,16 @@ struct Record {
   // What the start changed parallelism and completions from; unset where it left them alone.
   std::optional<int32_t> parallelism;
   std::optional<int32_t> completions;
+  // The Job's pod count as it was started; unset: that of the admission. It is higher where pods had ended before.
+  std::optional<int32_t> pods;
   // What one pod asks for by its template as it was admitted; unset: not known.
   std::optional<WrittenRequests> requests;
   // How often somebody else suspended the running gang and it was started again.
   int32_t resumed = 0;
   // Of a stopped record: its eviction. Of a started one: a former eviction that the Workload may not show yet.
   std::optional<Eviction> eviction;
+  // The pod count that the Job has while it runs under this record. REQUIRES: an admission with a pod set.
+  int32_t pod_count() const;
   friend bool operator==(const Record&, const Record&) = default;
 };
 

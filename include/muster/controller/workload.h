@@ -69,10 +69,14 @@ struct WorkloadAdmission {
   friend bool operator==(const WorkloadAdmission&, const WorkloadAdmission&) = default;
 };
 
+// Pods by pod set.
+using PodCounts = std::map<std::string, int32_t, std::less<>>;
+
 struct WorkloadStatus {
   std::vector<k8s::Condition> conditions;
   std::optional<WorkloadAdmission> admission;
   std::vector<PodSetRequests> resource_requests;
+  PodCounts reclaimable_pods;
   std::vector<EvictionCount> evictions;
   int64_t past_execution_seconds = 0;
   friend bool operator==(const WorkloadStatus&, const WorkloadStatus&) = default;
