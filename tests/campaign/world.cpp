@@ -85,13 +85,19 @@ std::string QueueDiffers(const std::string& what, const Json& status, const Coun
   return "";
 }
 
+// Pods that can still run.
+int64_t PodsLeft(const Json& job) {
+  const int64_t left = job.At("spec/completions").Int() - job.At("status/succeeded").Int();
+  return std::clamp<int64_t>(left, 0, job.At("spec/parallelism").Int());
+}
+
 // Adds the Job to the count, and says what its Workload says otherwise.
 std::string JobDiffers(const Json& job, const Json& workload, Count* count) {
   const bool over = IsOver(job);
   const bool running = !over && !job.At("spec/suspend").Bool();
   count->running += running ? 1 : 0;
   count->waiting += !over && !running ? 1 : 0;
-  count->gpus += running ? job.At("spec/parallelism").Int() : 0;
+  count->gpus += running ? PodsLeft(job) : 0;
   const std::string name = job.At("metadata/name").Str();
   // A Job that ended before a process looked gets none any more.
   if (workload.IsNull()) return over ? "" : Cat("no Workload of the Job ", name);
@@ -143,7 +149,7 @@ void JobWatch::Take(const Json& line) {
   seen.job = job;
   const bool holds =
       line["type"].Str() != "DELETED" && !IsOver(job) && (!suspended || job.At("status/active").Int() > 0);
-  seen.gpus = holds ? job.At("spec/parallelism").Int() : 0;
+  seen.gpus = holds ? PodsLeft(job) : 0;
   int64_t sum = 0;
   for (const auto& [name, other] : jobs_[ns]) sum += other.gpus;
   most_[ns] = std::max(most_[ns], sum);

@@ -58,6 +58,15 @@ func (o *jobObject) pods() int {
 	return pods
 }
 
+// left is how many pods can still run at once, since others have ended.
+func (o *jobObject) left() int {
+	pods := o.pods()
+	if o.Spec.Completions == nil {
+		return max(pods-o.Status.Succeeded, 0)
+	}
+	return min(pods, max(*o.Spec.Completions-o.Status.Succeeded, 0))
+}
+
 // applyJob moves one Job to its new state and checks the quotas it touches.
 func (w *world) applyJob(e event) {
 	var o jobObject
@@ -80,6 +89,8 @@ func (w *world) applyJob(e event) {
 	running := !finished && e.verb != "DELETED" && (!o.Spec.Suspend || o.Status.Active > 0)
 	if running && j.holding == nil {
 		w.begin(q, j, &o, e.seen)
+	} else if j.holding != nil {
+		w.hold(q, j, o.left())
 	}
 	if o.Status.Active+o.Status.Succeeded >= j.parallel {
 		j.full = true
@@ -111,24 +122,36 @@ func (w *world) begin(q *clusterQueue, j *job, o *jobObject, now time.Time) {
 			w.waited++
 		}
 	}
-	j.holding = map[slot]*big.Rat{}
+	j.each = map[slot]*big.Rat{}
 	for _, c := range o.Spec.Template.Spec.Containers {
 		for resource, request := range c.Resources.Requests {
 			s, ok := w.slotOf(q, o, resource)
 			if !ok {
 				continue
 			}
-			amount := new(big.Rat).Mul(request.value, big.NewRat(int64(o.pods()), 1))
-			if j.holding[s] == nil {
-				j.holding[s] = new(big.Rat)
+			if j.each[s] == nil {
+				j.each[s] = new(big.Rat)
 			}
-			j.holding[s].Add(j.holding[s], amount)
+			j.each[s].Add(j.each[s], request.value)
 		}
 	}
 	q.running++
-	for s, amount := range j.holding {
-		q.used[s].Add(q.used[s], amount)
+	j.holding = map[slot]*big.Rat{}
+	w.hold(q, j, o.left())
+	for s := range j.holding {
 		w.checkQuota(q, s, j)
+	}
+}
+
+// hold books so many of the Job's pods.
+func (w *world) hold(q *clusterQueue, j *job, pods int) {
+	for s, each := range j.each {
+		total := new(big.Rat).Mul(each, big.NewRat(int64(pods), 1))
+		q.used[s].Add(q.used[s], total)
+		if before := j.holding[s]; before != nil {
+			q.used[s].Sub(q.used[s], before)
+		}
+		j.holding[s] = total
 	}
 }
 

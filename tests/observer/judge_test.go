@@ -94,6 +94,18 @@ func TestASuspendedJobHoldsQuotaWhileItsPodsRun(t *testing.T) {
 	expectProblem(t, w, "cohort c uses 6")
 }
 
+func TestWhatHasEndedOfAGangHoldsNothing(t *testing.T) {
+	w := testWorld(t)
+	w.see("j1", jobState{queue: "a", pods: 4, gpus: 1, active: 4})
+	w.see("j1", jobState{queue: "a", pods: 4, gpus: 1, active: 1, passed: 3})
+	w.see("j2", jobState{queue: "a", pods: 1, gpus: 4})
+	if len(w.problems) > 0 {
+		t.Errorf("problems %q", w.problems)
+	}
+	w.see("j3", jobState{queue: "a", pods: 1, gpus: 1})
+	expectProblem(t, w, "above")
+}
+
 func TestAGangThatNeverWasWholeIsWrong(t *testing.T) {
 	w := testWorld(t)
 	w.see("j", jobState{queue: "a", pods: 3, gpus: 1, active: 2})

@@ -34,6 +34,7 @@ type job struct {
 	created    time.Time
 	started    bool // ever
 	start      time.Time
+	each       map[slot]*big.Rat // what one pod asks for
 	holding    map[slot]*big.Rat // nil: holds nothing
 	parallel   int
 	full       bool // had all its pods: active + succeeded reached what it needs
