@@ -214,6 +214,7 @@ bool RunsAsAdmitted(const Job& job, const Record& record) {
   const JobShape now = CurrentShape(job);
   return record.admission.pod_sets.size() == 1 && record.pod_count() == now.pod_count() &&
          PodsLeft(job, now) <= record.admission.pod_sets.front().count &&
+         record.max_execution_seconds.value_or(WantedMaxExecutionSeconds(job)) == WantedMaxExecutionSeconds(job) &&
          (!record.requests.has_value() || *record.requests == RequestsOf(job));
 }
 
@@ -238,6 +239,11 @@ absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job) {
     return absl::InvalidArgumentError(Cat("label ", kMaxExecTimeLabel, ": \"", text, "\" is not a number above 0"));
   }
   return std::optional<int64_t>(value);
+}
+
+int64_t WantedMaxExecutionSeconds(const Job& job) {
+  const auto seconds = MaxExecutionSeconds(job);
+  return seconds.ok() ? seconds->value_or(0) : 0;
 }
 
 bool CompletionsFollowParallelism(const Job& job) {

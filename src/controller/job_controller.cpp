@@ -77,6 +77,9 @@ void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   const bool stuck = workload->meta.deletion.IsSet() && HasKueueFinalizer(*workload);
   workloads_.Observe(uid, std::move(workload));
   Entry* entry = Find(uid);
+  if (entry != nullptr && TimeWasReset(*workloads_.Known(uid)) && !OwesDeactivation(*entry)) {
+    entry->past_execution_seconds = 0;
+  }
   if (entry != nullptr || stuck) workloads_.Touch(uid, Urgency::kLeisure);
   if (entry != nullptr) Reconcile(entry);
 }
@@ -92,6 +95,8 @@ void JobController::WorkloadDeleted(const Workload& last) {
     workloads_.Forget(uid);
   }
   Entry* entry = Find(uid);
+  // What was deactivated since its time was over begins anew with another Workload.
+  if (entry != nullptr && TellsTimeOver(last.status)) entry->past_execution_seconds = 0;
   if (entry == nullptr || !leading() || entry->finished || entry->job->deleting()) return;
   if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving) {
     TouchWorkload(*entry, Urgency::kLeisure);
@@ -143,6 +148,7 @@ void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
   workloads_.Open();
   for (auto& [uid, entry] : entries_) {
     entry.adopted_finished = entry.job->Outcome() != nullptr;
+    CountStopped(&entry);
     if (const auto known = workloads_.Known(uid); known != nullptr) {
       entry.workload_seen = true;
       if (const k8s::Condition* requeued = k8s::FindCondition(known->status.conditions, "Requeued");
@@ -397,8 +403,7 @@ void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
 // Tells the engine of the Job as it is, if that is news to it.
 void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
-  const auto known = workloads_.Known(job.meta.uid);
-  Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, known == nullptr || known->active,
+  Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, IsActive(*entry),
            entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value(),
            NeededPods(*entry)};
   entry->told_of = entry->job;
@@ -518,6 +523,7 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   record.admission = held.admission;
   record.reserved_at = held.reserved_at;
   record.requests = RequestsOf(job);
+  record.past_execution_seconds = PastExecutionSeconds(entry);
   const auto known = workloads_.Known(job.meta.uid);
   if (held.admission.pod_sets.empty() || known == nullptr) return record;
   const engine::PodSetAssignment& assignment = held.admission.pod_sets.front();
@@ -550,6 +556,7 @@ void JobController::Finish(Entry* entry) {
     entry->last_reserved_at = job.record->reserved_at;
     entry->last_eviction = job.record->eviction;
   }
+  const int64_t past = PastExecutionSeconds(*entry);
   const engine::QueueRef queue = Queue(*entry);
   if (entry->prepared == nullptr) Prepare(entry);  // it had ended before it was ever told of
   entry->claim.reset();
@@ -562,7 +569,7 @@ void JobController::Finish(Entry* entry) {
   JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
   if (entry->last_admission.has_value()) {
     deps_.telemetry->Finished(
-        queue, AddClamped(SecondsClamped(entry->past_execution_seconds.value_or(0)), now - entry->last_reserved_at));
+        queue, AddClamped(SecondsClamped(past), now - entry->last_reserved_at));
   }
   spdlog::info("a job has finished{}", JobFields(job, {{"outcome", job.Succeeded() ? "succeeded" : "failed"}}));
 }

@@ -229,7 +229,7 @@ class JobController final : public WorkloadSource {
   bool UnlockTemplate(Entry* entry);
 
   // ---- job_stop.cpp
-  Eviction NewEviction(const Entry& entry, std::string reason, std::string message) const;
+  Eviction NewEviction(const Entry& entry, std::string reason, std::string message, std::string cause = "") const;
   void OrderStop(Entry* entry, Eviction eviction);
   void SendStop(Entry* entry);
   void Stopped(Entry* entry);
@@ -238,6 +238,16 @@ class JobController final : public WorkloadSource {
   void Release(Entry* entry);
   void SuspendUnadmitted(Entry* entry);
   void RestoreIfShown(Entry* entry);
+
+  // ---- job_deactivation.cpp
+  // What the gang has run in admissions before the one it has, if it has one.
+  int64_t PastExecutionSeconds(const Entry& entry) const;
+  // REQUIRES: a claim. RETURNS: 0: for ever.
+  int64_t MaxExecutionSecondsOf(const Entry& entry) const;
+  bool OwesDeactivation(const Entry& entry) const;
+  bool IsActive(const Entry& entry) const;
+  bool StopIfTimeOver(Entry* entry);
+  void CountStopped(Entry* entry);
 
   // ---- job_workload.cpp: what the Workload and the events say
   WorkloadFacts Facts(const Entry& entry) const;

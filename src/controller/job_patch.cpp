@@ -129,6 +129,8 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   record.reserved_at = order.reserved_at;
   record.injected = std::move(injected->added);
   record.requests = RequestsOf(job);
+  record.max_execution_seconds = WantedMaxExecutionSeconds(job);
+  record.past_execution_seconds = order.past_execution_seconds;
   record.eviction = order.eviction;
   int32_t parallelism = original.parallelism;
   std::optional<int32_t> completions = original.completions;

@@ -132,6 +132,7 @@ void JobController::SendStart(Entry* entry) {
   order.reserved_at = claim.record.reserved_at;
   order.local_queue = claim.record.local_queue;
   order.workload = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  order.past_execution_seconds = PastExecutionSeconds(*entry);
   const auto known = workloads_.Known(job.meta.uid);
   if (job.record != nullptr && job.record->eviction.has_value() &&
       (known == nullptr || !ShowsEviction(known->status, *job.record->eviction))) {
@@ -299,6 +300,7 @@ void JobController::ReconcileRunning(Entry* entry) {
     claim.state = ClaimState::kActive;
     Apply(engine::ClaimActive{job.meta.uid, claim.record.claim});
   }
+  StopIfTimeOver(entry);
 }
 
 bool JobController::StopIfChanged(Entry* entry) {

@@ -18,22 +18,21 @@ int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono
 
 }  // namespace
 
-Eviction JobController::NewEviction(const Entry& entry, std::string reason, std::string message) const {
+Eviction JobController::NewEviction(const Entry& entry, std::string reason, std::string message,
+                                    std::string cause) const {
   Eviction out;
   out.reason = std::move(reason);
   out.message = std::move(message);
+  out.underlying_cause = std::move(cause);
   out.at = deps_.env.clock->Now();
   // What the record still carries is newer than what the Workload shows.
   const auto known = workloads_.Known(entry.job->meta.uid);
   std::vector<EvictionCount> totals;
-  if (known != nullptr) {
-    totals = known->status.evictions;
-    out.past_execution_seconds = known->status.past_execution_seconds;
-  }
+  if (known != nullptr) totals = known->status.evictions;
   if (entry.claim.has_value() && entry.claim->record.eviction.has_value()) {
     totals = entry.claim->record.eviction->totals;
   }
-  if (entry.past_execution_seconds.has_value()) out.past_execution_seconds = *entry.past_execution_seconds;
+  out.past_execution_seconds = PastExecutionSeconds(entry);
   out.totals = CountEviction(std::move(totals), out.reason, out.underlying_cause);
   return out;
 }
@@ -81,9 +80,13 @@ void JobController::NoteStopped(Entry* entry) {
     });
     deps_.telemetry->Evicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
                              count != eviction.totals.end() && count->count == 1);
+    if (eviction.underlying_cause == kMaxExecTimeExceeded) {
+      QueueWorkloadEvent(entry, {kWorkloadReporter, "Warning", std::string(kMaxExecTimeExceeded), "Evict",
+                                 Cat("The maximum execution time (", MaxExecutionSecondsOf(*entry), "s) exceeded")});
+    }
     const bool preempted = !eviction.preemption_reason.empty();
     QueueWorkloadEvent(entry, {preempted ? kAdmissionReporter : kWorkloadReporter, "Normal",
-                               Cat("EvictedDueTo", eviction.reason), "Evict", eviction.message});
+                               Cat("EvictedDueTo", eviction.shown_reason()), "Evict", eviction.message});
     if (preempted) {
       QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
     }

@@ -74,7 +74,7 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   const Job& job = *entry.job;
   const auto known = workloads_.Known(job.meta.uid);
   WorkloadFacts facts;
-  facts.active = known == nullptr || known->active;
+  facts.active = IsActive(entry);
   facts.past_execution_seconds = entry.past_execution_seconds;
   const int32_t done = ReclaimablePods(job, entry.claim.has_value() ? CurrentShape(job) : OriginalShape(job));
   facts.reclaimable_pods.emplace();
@@ -127,6 +127,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
   if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
   wanted.facts = Facts(*entry);
+  wanted.deactivate = OwesDeactivation(*entry);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);
     return found == nullptr ? std::nullopt : Body(found);
@@ -151,6 +152,7 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
       ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
   body.texts = ProjectTexts(job);
+  body.active = !OwesDeactivation(*entry);
   return body;
 }
 
@@ -254,7 +256,7 @@ void JobController::Depart(Entry entry) {
   const std::string uid = entry.job->meta.uid;
   const auto known = workloads_.Known(uid);
   if (entry.job->Outcome() != nullptr && !entry.finished && leading() && entry.claim.has_value()) {
-    deps_.telemetry->Finished(Queue(entry), AddClamped(SecondsClamped(entry.past_execution_seconds.value_or(0)),
+    deps_.telemetry->Finished(Queue(entry), AddClamped(SecondsClamped(PastExecutionSeconds(entry)),
                                                        deps_.env.clock->Now() - entry.claim->record.reserved_at));
   }
   if (known == nullptr || known->meta.deletion.IsSet() || k8s::IsTrue(known->status.conditions, "Finished")) {

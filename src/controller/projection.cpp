@@ -13,8 +13,9 @@ namespace {
 using State = WorkloadFacts::State;
 
 constexpr std::string_view kNoReservation = "The workload has no reservation";
-constexpr std::string_view kDeactivated = "Deactivated";
 constexpr std::string_view kDeactivatedMessage = "The workload is deactivated";
+constexpr std::string_view kDueTo = " due to ";
+constexpr std::string_view kDeactivationTarget = "DeactivationTarget";
 
 // Labels that the job controller puts on templates; what names a single Job's pods by uid is not the user's.
 constexpr std::array<std::string_view, 3> kControllerLabels = {"job-name", "controller-uid",
@@ -50,6 +51,10 @@ class Draft {
     k8s::SetCondition(&status_.conditions, std::move(wanted), WholeSeconds(at));
   }
 
+  void Remove(std::string_view type) {
+    std::erase_if(status_.conditions, [type](const k8s::Condition& c) { return c.type == type; });
+  }
+
  private:
   WorkloadStatus status_;
   int64_t generation_;
@@ -66,7 +71,13 @@ void ShowReservation(const WorkloadFacts& facts, Draft* draft) {
 
 void ShowEvicted(const Eviction& eviction, Draft* draft) {
   draft->status().evictions = eviction.totals;
-  draft->Set("Evicted", true, eviction.reason, eviction.message, eviction.at);
+  draft->Set("Evicted", true, eviction.shown_reason(), eviction.message, eviction.at);
+  if (eviction.reason == kDeactivated && !eviction.underlying_cause.empty()) {
+    const std::string_view message = eviction.message;
+    const size_t why = message.find(kDueTo);
+    draft->Set(kDeactivationTarget, true, eviction.underlying_cause,
+               why == std::string_view::npos ? message : message.substr(why + kDueTo.size()), eviction.at);
+  }
   if (!eviction.preemption_reason.empty()) {
     draft->Set("Preempted", true, eviction.preemption_reason, eviction.message, eviction.at);
   }
@@ -81,8 +92,15 @@ bool ShowsEndedEviction(const Eviction& eviction, const Draft& draft, const Work
          evicted->message == Previously(eviction.message);
 }
 
+// Active again. The reference leaves the condition there, and so deactivates the Workload at once again.
+void EndDeactivation(Draft* draft) {
+  if (TellsTimeOver(draft->status())) draft->status().past_execution_seconds = 0;
+  draft->Remove(kDeactivationTarget);
+}
+
 // A reservation ends what an eviction said.
 void EndEviction(const WorkloadFacts& facts, Draft* draft) {
+  EndDeactivation(draft);
   for (const std::string_view type : {"Evicted", "Preempted"}) {
     const k8s::Condition* condition = draft->Find(type);
     if (condition == nullptr || condition->status != "True") continue;
@@ -98,7 +116,7 @@ bool RequeuedAfter(const k8s::Condition* requeued, const Eviction& eviction) {
 void ShowRequeued(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   if (facts.eviction.has_value() && !RequeuedAfter(draft->Find("Requeued"), *facts.eviction)) {
     const Eviction& eviction = *facts.eviction;
-    draft->Set("Requeued", eviction.reason == "Preempted", eviction.reason, eviction.message, now);
+    draft->Set("Requeued", eviction.reason == "Preempted", eviction.shown_reason(), eviction.message, now);
   }
   const k8s::Condition* requeued = draft->Find("Requeued");
   if (requeued == nullptr || requeued->status == "True") return;
@@ -120,13 +138,14 @@ void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
     status.evictions = CountEviction(std::move(status.evictions), std::string(kDeactivated), "");
     draft->Set("Evicted", true, kDeactivated, kDeactivatedMessage, now);
   }
+  if (facts.active) EndDeactivation(draft);
   const k8s::Condition* evicted = draft->Find("Evicted");
   const std::string evicted_message = evicted == nullptr ? std::string() : evicted->message;
   const k8s::Condition* reserved = draft->Find("QuotaReserved");
   const bool had_quota = reserved != nullptr && reserved->status == "True";
   status.admission.reset();
   if (!facts.active) {
-    draft->Set("QuotaReserved", false, kDeactivated, evicted_message, now);
+    draft->Set("QuotaReserved", false, kDeactivated, kDeactivatedMessage, now);
   } else if (facts.reason.has_value()) {
     draft->Set("QuotaReserved", false, ReasonName(facts.reason->code), ReasonMessage(*facts.reason), now);
     if (WasEvaluated(*facts.reason)) status.resource_requests = facts.requests;
@@ -176,10 +195,25 @@ WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, co
   return std::move(draft.status());
 }
 
+std::string DeactivationMessage(std::string_view why) { return Cat(kDeactivatedMessage, kDueTo, why); }
+
+bool TellsTimeOver(const WorkloadStatus& status) {
+  const k8s::Condition* target = k8s::FindCondition(status.conditions, kDeactivationTarget);
+  return target != nullptr && target->status == "True" && target->reason == kMaxExecTimeExceeded;
+}
+
+bool TimeWasReset(const Workload& workload) {
+  // While the quota is held the eviction is on its way: nobody has looked at it yet.
+  return workload.active && TellsTimeOver(workload.status) && !k8s::IsTrue(workload.status.conditions, "QuotaReserved");
+}
+
+bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction) {
+  return status.evictions == eviction.totals && k8s::FindCondition(status.conditions, "Evicted") != nullptr;
+}
+
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction) {
   const k8s::Condition* reserved = k8s::FindCondition(status.conditions, "QuotaReserved");
-  return status.evictions == eviction.totals && reserved != nullptr && reserved->status == "False" &&
-         k8s::FindCondition(status.conditions, "Evicted") != nullptr;
+  return TellsOfEviction(status, eviction) && reserved != nullptr && reserved->status == "False";
 }
 
 std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, const std::string& reason,

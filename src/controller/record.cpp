@@ -135,7 +135,8 @@ WrittenRequests ReadRequests(JsonValue value) {
 
 Record ReadRecord(JsonValue root) {
   CheckKeys(root, {"v", "claim", "uid", "state", "clusterQueue", "localQueue", "reservedAt", "podSets", "injected",
-                   "parallelism", "completions", "pods", "requests", "resumed", "eviction"});
+                   "parallelism", "completions", "pods", "requests", "maxExecutionSeconds", "pastExecutionSeconds", "resumed",
+                   "eviction"});
   Record out;
   out.state = ReadState(root);
   const std::string claim = root["claim"].String();
@@ -153,12 +154,18 @@ Record ReadRecord(JsonValue root) {
   out.completions = root["completions"].OptionalCount();
   out.pods = root["pods"].OptionalCount();
   if (root["requests"].present()) out.requests = ReadRequests(root["requests"]);
+  out.max_execution_seconds = root["maxExecutionSeconds"].OptionalCount();
+  out.past_execution_seconds = root["pastExecutionSeconds"].OptionalCount();
   out.resumed = root["resumed"].OptionalCount().value_or(0);
   if (root["eviction"].present()) out.eviction = ReadEviction(root["eviction"]);
   return out;
 }
 
 }  // namespace
+
+std::string Eviction::shown_reason() const {
+  return reason == kDeactivated && !underlying_cause.empty() ? Cat(reason, "DueTo", underlying_cause) : reason;
+}
 
 int32_t Record::pod_count() const { return pods.value_or(admission.pod_sets.front().count); }
 
@@ -179,6 +186,8 @@ std::string EncodeRecord(const Record& record) {
     for (const auto& [resource, amount] : *record.requests) out.Field(resource, amount.value);
     out.EndObject();
   }
+  if (record.max_execution_seconds.has_value()) out.Field("maxExecutionSeconds", *record.max_execution_seconds);
+  if (record.past_execution_seconds.has_value()) out.Field("pastExecutionSeconds", *record.past_execution_seconds);
   if (record.resumed != 0) out.Field("resumed", record.resumed);
   if (record.eviction.has_value()) WriteEviction(*record.eviction, &out);
   out.EndObject();

@@ -206,7 +206,7 @@ std::string EncodeWorkload(const WorkloadBody& body) {
   out.Field("apiVersion", body.owner.api_version).Field("kind", body.owner.kind).Field("name", body.owner.name);
   out.Field("uid", body.owner.uid).Field("controller", true).Field("blockOwnerDeletion", true);
   out.EndObject().EndArray().EndObject();
-  out.Key("spec").StartObject().Field("active", true).Field("queueName", body.spec.queue_name);
+  out.Key("spec").StartObject().Field("active", body.active).Field("queueName", body.spec.queue_name);
   WritePodSets(body.spec, body.texts, &out);
   out.Field("priority", body.spec.priority);
   if (body.spec.priority_class.has_value()) {
@@ -235,6 +235,12 @@ std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, c
   }
   if (known.spec.pod_sets != wanted.pod_sets) WritePodSets(wanted, texts, &out);
   return out.EndObject().EndObject().Take();
+}
+
+std::string EncodeDeactivation(const Workload& known) {
+  JsonWriter out;
+  out.StartObject().Key("metadata").StartObject().Field("uid", known.meta.uid).EndObject();
+  return out.Key("spec").StartObject().Field("active", false).EndObject().EndObject().Take();
 }
 
 bool HasKueueFinalizer(const Workload& workload) {

@@ -148,6 +148,9 @@ void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
     return Patch(job_uid, entry, wanted.value_or(leave), EncodeMetaPatch(known, stale), std::nullopt);
   }
   if (deleting) return;
+  if (wanted->deactivate && known.active) {
+    return Patch(job_uid, entry, *wanted, EncodeDeactivation(known), std::nullopt);
+  }
   if (wanted->facts.state != WorkloadFacts::State::kFinished &&
       NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known))) {
     PatchSpec(job_uid, entry, *wanted);

@@ -25,8 +25,9 @@ namespace muster::controller {
 // What the Workload of one Job should be.
 struct WantedWorkload {
   k8s::ObjectKey key;
-  bool create = true;     // false: only an existing one is kept in step
-  engine::ClaimId claim;  // set: the admission that the status tells of
+  bool create = true;       // false: only an existing one is kept in step
+  bool deactivate = false;  // spec.active has to become false before the status tells of it
+  engine::ClaimId claim;    // set: the admission that the status tells of
   WorkloadSpec spec;
   WorkloadFacts facts;
   // The whole object to create, or the texts of its pod sets. Nothing where the Job's template has to be read

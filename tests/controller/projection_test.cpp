@@ -170,6 +170,47 @@ TEST_CASE("A deactivated Workload that ran says so, and is reactivated with a co
                                              kReserved, "Requeued=True/Reactivated: The workload was reactivated"});
 }
 
+// Golden cases max-exec-time and reactivate-after-max-exec, of which the second hangs in the reference.
+TEST_CASE("A Workload whose time is over tells so until somebody activates it, and begins anew") {
+  const std::string why = "The workload is deactivated due to exceeding the maximum execution time";
+  const std::string target = "DeactivationTarget=True/MaximumExecutionTimeExceeded: exceeding the maximum execution time";
+  const std::string evicted = "Evicted=True/DeactivatedDueToMaximumExecutionTimeExceeded: " + why;
+  Eviction over = StoppedAt(30, "Deactivated", DeactivationMessage("exceeding the maximum execution time"));
+  over.underlying_cause = kMaxExecTimeExceeded;
+  over.totals = {{"Deactivated", "MaximumExecutionTimeExceeded", 1}};
+  WorkloadFacts facts = Admitted();
+  facts.state = State::kEvicting;
+  facts.active = false;
+  facts.eviction = over;
+  const WorkloadStatus leaving = Project(Project({}, Admitted(), After(11)), facts, After(30));
+  CHECK(Told(leaving) == std::vector<std::string>{kAdmitted, target, evicted, kReserved});
+  CHECK(TellsOfEviction(leaving, over));
+  CHECK(TellsTimeOver(leaving));
+
+  facts = {};
+  facts.active = false;
+  facts.eviction = over;
+  facts.past_execution_seconds = 20;
+  const WorkloadStatus off = Project(leaving, facts, After(35));
+  CHECK(Told(off) ==
+        std::vector<std::string>{kNotAdmitted, target, evicted,
+                                 "QuotaReserved=False/Deactivated: The workload is deactivated",
+                                 "Requeued=False/DeactivatedDueToMaximumExecutionTimeExceeded: " + why});
+  CHECK(off.past_execution_seconds == 20);
+  CHECK(off.evictions == over.totals);
+
+  WorkloadFacts waiting;
+  const WorkloadStatus on = Project(off, waiting, After(60));
+  CHECK(on.past_execution_seconds == 0);
+  CHECK_FALSE(TellsTimeOver(on));
+  CHECK(k8s::FindCondition(on.conditions, "Requeued")->reason == "Reactivated");
+  // Started before anybody wrote that it waited.
+  const WorkloadStatus started = Project(off, Admitted(), After(60));
+  CHECK(started.past_execution_seconds == 0);
+  CHECK(Told(started) == std::vector<std::string>{kAdmitted, "Evicted=False/QuotaReserved: Previously: " + why,
+                                                  kReserved, "Requeued=True/Reactivated: The workload was reactivated"});
+}
+
 // Golden case active-false-pending.
 TEST_CASE("A Workload deactivated while it waits counts one eviction and needs no requeueing") {
   WorkloadFacts facts;

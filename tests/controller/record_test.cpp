@@ -23,6 +23,8 @@ Record FullRecord() {
   record.completions = 6;
   record.pods = 5;
   record.requests = WrittenRequests{{"cpu", Amount{1000}}};
+  record.max_execution_seconds = 3600;
+  record.past_execution_seconds = 40;
   record.resumed = 2;
   Eviction eviction;
   eviction.reason = "Preempted";

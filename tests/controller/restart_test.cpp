@@ -40,13 +40,15 @@ class Referee {
     const bool leaves = !gone && !ended && sim::Number(At(*change.object, "status", "active")) > 0;
     const bool ran = running_.contains(name);
     if (runs && !ran) ++starts_[name];
+    // What has ended of it holds nothing. All its pods run at once.
+    const int64_t left =
+        sim::Number(At(*change.object, "spec", "parallelism")) - sim::Number(At(*change.object, "status", "succeeded"));
     if (runs) {
-      running_[name] = sim::Number(At(*change.object, "spec", "parallelism"));
+      running_[name] = left;
     } else {
       running_.erase(name);
     }
-    runs || leaves ? void(held_[name] = sim::Number(At(*change.object, "spec", "parallelism")))
-                   : void(held_.erase(name));
+    runs || leaves ? void(held_[name] = left) : void(held_.erase(name));
     int64_t sum = 0;
     for (const auto& [job, pods] : held_) sum += pods;
     most_ = std::max(most_, sum);

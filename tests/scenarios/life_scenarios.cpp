@@ -163,6 +163,31 @@ SCENARIO_ON_WORLDS(deactivated, "A deactivated gang is stopped and makes room; a
   CHECK(stage.Starts("train") == 2);
 }
 
+SCENARIO_ON_WORLDS(time_over, "A gang whose time is over is stopped and makes room; active again, it has its time anew") {
+  stage.MakeQueue({.quotas = {{.nominal = 1}}});
+  stage.Submit({.name = "train", .labels = {{"kueue.x-k8s.io/max-exec-time-seconds", "4"}}});
+  stage.AwaitRunning("train");
+  stage.Submit({.name = "next"});
+  stage.AwaitStopped("train");
+  stage.AwaitRunning("next");
+  stage.Await("it is deactivated", [&] {
+    return stage.Condition("train", "QuotaReserved") == "False/Deactivated" &&
+           stage.Condition("train", "Evicted") == "True/DeactivatedDueToMaximumExecutionTimeExceeded";
+  });
+  stage.Check("the next one runs instead");
+  const Json workload = stage.Workload("train");
+  CHECK(At(workload, "spec", "active") == false);
+  CHECK(Number(At(workload, "status", "accumulatedPastExecutionTimeSeconds")) >= 4);
+  stage.Crash();
+  stage.Delete(stage.JobPath("next"));
+  stage.Patch("/apis/kueue.x-k8s.io/v1beta2/namespaces/" + stage.ns() + "/workloads/" +
+                  Text(At(workload, "metadata", "name")),
+              {{"spec", {{"active", true}}}});
+  stage.AwaitRunning("train");
+  CHECK(stage.Starts("train") == 2);
+  stage.AwaitStopped("train");
+}
+
 SCENARIO_ON_WORLDS(workload_deleted, "A Workload that a user deletes stops its Job, which queues again") {
   stage.MakeQueue({.quotas = {{.nominal = 1}}});
   stage.Submit({.name = "train"});

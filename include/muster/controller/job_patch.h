@@ -32,6 +32,7 @@ struct StartOrder {
   WallTime reserved_at;
   std::string local_queue;
   std::string workload;  // name
+  int64_t past_execution_seconds = 0;
   // A former eviction that the Workload may not show yet.
   std::optional<Eviction> eviction;
 };

@@ -47,6 +47,16 @@ struct WorkloadFacts {
 
 WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, const WorkloadFacts& facts, WallTime now);
 
+// "The workload is deactivated due to ...".
+std::string DeactivationMessage(std::string_view why);
+
+// Whether the Workload was deactivated by Muster because the time it may run was over, and was not admitted since.
+bool TellsTimeOver(const WorkloadStatus& status);
+// The same, and somebody has activated it again: its time counts from zero.
+bool TimeWasReset(const Workload& workload);
+
+// Whether the Workload tells of this eviction.
+bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction);
 // Whether the Workload tells of this eviction and no longer shows the quota as held.
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction);
 

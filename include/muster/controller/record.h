@@ -33,9 +33,13 @@ struct EvictionCount {
   friend bool operator==(const EvictionCount&, const EvictionCount&) = default;
 };
 
+// Reasons and causes of evictions that decide what follows.
+inline constexpr std::string_view kDeactivated = "Deactivated";
+inline constexpr std::string_view kMaxExecTimeExceeded = "MaximumExecutionTimeExceeded";
+
 // What is known of the last eviction. Totals are absolute, so that writing them twice counts once.
 struct Eviction {
-  std::string reason;   // of the Evicted condition: "ClusterQueueStopped", "Preempted", ...
+  std::string reason;   // "ClusterQueueStopped", "Preempted", ...
   std::string message;  // of the conditions and events
   std::string underlying_cause;
   std::string preemption_reason;  // of the Preempted condition; empty unless preempted
@@ -46,6 +50,8 @@ struct Eviction {
   // Not to be tried again before this time; unset: at once.
   WallTime requeue_at;
   std::vector<EvictionCount> totals;  // including this eviction
+  // The reason of the conditions and events, which name the cause of a deactivation.
+  std::string shown_reason() const;
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
@@ -70,6 +76,10 @@ struct Record {
   std::optional<int32_t> pods;
   // What one pod asks for by its template as it was admitted; unset: not known.
   std::optional<WrittenRequests> requests;
+  // How long the gang may run over all its admissions; 0: for ever; unset: not known.
+  std::optional<int64_t> max_execution_seconds;
+  // How long it had run in the admissions before this one; unset: not known.
+  std::optional<int64_t> past_execution_seconds;
   // How often somebody else suspended the running gang and it was started again.
   int32_t resumed = 0;
   // Of a stopped record: its eviction. Of a started one: a former eviction that the Workload may not show yet.

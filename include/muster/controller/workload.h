@@ -123,6 +123,7 @@ struct WorkloadBody {
   Labels labels;
   Labels annotations;
   WorkloadOwner owner;
+  bool active = true;
   WorkloadSpec spec;
   std::vector<PodSetText> texts;  // one for each pod set of the spec
 };
@@ -131,6 +132,9 @@ std::string EncodeWorkload(const WorkloadBody& body);
 
 // Merge patch of the spec from `known` to `wanted`. `texts` are used where pod sets changed.
 std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, const std::vector<PodSetText>& texts);
+
+// Merge patch that sets spec.active to false.
+std::string EncodeDeactivation(const Workload& known);
 
 // Merge patch that takes Kueue's finalizer away, where it is there, and sets annotations.
 std::string EncodeMetaPatch(const Workload& known, const Labels& annotations);

@@ -1,0 +1,80 @@
+// A gang that Muster itself takes out of its queue: the time it may run is over. It is stopped with the reason in its
+// record; then its Workload's spec.active becomes false, so that it does not queue before somebody sets it to true.
+#include <algorithm>
+
+#include "job_controller.h"
+#include "muster/controller/names.h"
+
+namespace muster::controller {
+namespace {
+
+using engine::ClaimState;
+
+constexpr std::string_view kTimeOver = "exceeding the maximum execution time";
+
+bool IsOwn(const std::optional<Eviction>& eviction) {
+  return eviction.has_value() && eviction->reason == kDeactivated && !eviction->underlying_cause.empty();
+}
+
+}  // namespace
+
+int64_t JobController::PastExecutionSeconds(const Entry& entry) const {
+  if (entry.claim.has_value() && entry.claim->record.past_execution_seconds.has_value()) {
+    return *entry.claim->record.past_execution_seconds;
+  }
+  if (entry.past_execution_seconds.has_value()) return *entry.past_execution_seconds;
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  if (known == nullptr || TimeWasReset(*known)) return 0;
+  return known->status.past_execution_seconds;
+}
+
+int64_t JobController::MaxExecutionSecondsOf(const Entry& entry) const {
+  return entry.claim->record.max_execution_seconds.value_or(WantedMaxExecutionSeconds(*entry.job));
+}
+
+// Whether the Workload was told not to be active by Muster, and does not show it yet.
+bool JobController::OwesDeactivation(const Entry& entry) const {
+  const Record* record = nullptr;
+  if (entry.claim.has_value()) {
+    if (entry.claim->state == ClaimState::kLeaving) record = &entry.claim->record;
+  } else {
+    record = entry.job->record.get();
+  }
+  if (record == nullptr || !IsOwn(record->eviction)) return false;
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  return known == nullptr || !TellsOfEviction(known->status, *record->eviction);
+}
+
+bool JobController::IsActive(const Entry& entry) const {
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  return (known == nullptr || known->active) && !OwesDeactivation(entry);
+}
+
+// RETURNS: true: the gang has run for as long as it may, over all its admissions, and is being stopped.
+bool JobController::StopIfTimeOver(Entry* entry) {
+  const Record& record = entry->claim->record;
+  const int64_t limit = MaxExecutionSecondsOf(*entry);
+  if (limit == 0 || entry->job->deleting()) return false;
+  const int64_t left = std::max<int64_t>(0, limit - PastExecutionSeconds(*entry));
+  const Duration wait = record.reserved_at + SecondsClamped(left) - deps_.env.clock->Now();
+  if (wait > Duration(0)) {
+    WaitsUntil(entry, deps_.env.clock->Mono() + wait);
+    return false;
+  }
+  OrderStop(entry, NewEviction(*entry, std::string(kDeactivated), DeactivationMessage(kTimeOver),
+                               std::string(kMaxExecTimeExceeded)));
+  return true;
+}
+
+// A gang that a predecessor stopped, and whose Workload does not tell yet how long it had run: until the stop at least.
+void JobController::CountStopped(Entry* entry) {
+  const Record* record = entry->job->record.get();
+  if (record == nullptr || record->state != Record::State::kStopped || !record->eviction.has_value()) return;
+  const auto known = workloads_.Known(entry->job->meta.uid);
+  if (known != nullptr && ShowsEviction(known->status, *record->eviction)) return;
+  const Duration ran = std::max(Duration(0), record->eviction->at - record->reserved_at);
+  entry->past_execution_seconds = AddClamped(record->eviction->past_execution_seconds,
+                                             std::chrono::duration_cast<std::chrono::seconds>(ran).count());
+}
+
+}  // namespace muster::controller
