@@ -381,6 +381,7 @@ void JobController::ReconcileClaim(Entry* entry) {
 bool JobController::Prepare(Entry* entry) {
   const Job& job = *entry->job;
   Prepared prepared = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
+  if (absl::IsNotFound(prepared.problem)) KeepPriority(*entry, &prepared);
   const bool good = prepared.problem.ok();
   if (good) {
     entry->problem.clear();
@@ -405,7 +406,7 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
   Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, IsActive(*entry),
            entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value(),
-           NeededPods(*entry)};
+           NeededPods(*entry),  entry->prepared == nullptr ? 0 : PriorityOf(*entry).value};
   entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;
   if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
@@ -416,9 +417,11 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
     Untell(entry);
     return;
   }
+  now.priority = PriorityOf(*entry).value;
   entry->told = std::move(now);
   engine::Workload workload = entry->prepared->workload;
   workload.active = entry->told->active;
+  workload.priority = entry->told->priority;
   workload.not_before = entry->not_before;
   if (entry->claim.has_value()) {
     // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.

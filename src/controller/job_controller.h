@@ -123,6 +123,7 @@ class JobController final : public WorkloadSource {
     bool deleting = false;
     bool holds = false;  // a claim
     int32_t pods = 0;    // that are needed
+    int32_t priority = 0;
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct WorkloadEvent {
@@ -175,9 +176,11 @@ class JobController final : public WorkloadSource {
   void ReconcileClaim(Entry* entry);
   void Tell(Entry* entry, const std::optional<Held>& held);
   void Untell(Entry* entry);
+  Priority PriorityOf(const Entry& entry) const;
   int32_t NeededPods(const Entry& entry) const;
   void SayPodsRunAgain(const Entry& entry, int32_t more);
   bool Prepare(Entry* entry);
+  void KeepPriority(const Entry& entry, Prepared* prepared) const;
   void ReportProblem(Entry* entry, const absl::Status& problem);
   bool AdoptHeld(Entry* entry);
   void DisbelieveRecord(Entry* entry, std::string why);

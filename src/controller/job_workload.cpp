@@ -36,6 +36,21 @@ void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
   workloads_.Touch(entry.job->meta.uid, urgency);
 }
 
+Priority JobController::PriorityOf(const Entry& entry) const {
+  return EffectivePriority(entry.prepared->priority, workloads_.Known(entry.job->meta.uid).get());
+}
+
+// A class that is deleted takes nothing from those that came with it.
+void JobController::KeepPriority(const Entry& entry, Prepared* prepared) const {
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  if (known == nullptr || !known->spec.priority_class.has_value()) return;
+  const PriorityClassRef& had = *known->spec.priority_class;
+  if (had.kind != kWorkloadPriorityClass || had.name != entry.job->Label(kPriorityClassLabel)) return;
+  prepared->priority = {known->spec.priority, had};
+  prepared->workload.priority_class = had.name;
+  prepared->problem = absl::OkStatus();
+}
+
 // What of the gang has to have quota: pods that have ended and are not made again give theirs back.
 int32_t JobController::NeededPods(const Entry& entry) const {
   const Job& job = *entry.job;
@@ -123,7 +138,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   wanted.create = !job.deleting() &&
                   !(ended && (entry->adopted_finished || entry->workload_seen || !entry->last_admission.has_value()));
   wanted.spec =
-      ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+      ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
   if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
   wanted.facts = Facts(*entry);
@@ -149,7 +164,7 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   body.annotations = ProjectAnnotations(job, entry->claim.has_value() ? entry->claim->record.claim : engine::ClaimId{});
   body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
   body.spec =
-      ProjectSpec(job, entry->prepared->priority, entry->prepared->min_count, entry->prepared->max_execution_seconds);
+      ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
   body.texts = ProjectTexts(job);
   body.active = !OwesDeactivation(*entry);

@@ -228,6 +228,15 @@ std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, cons
   return totals;
 }
 
+Priority EffectivePriority(const Priority& of_job, const Workload* known) {
+  if (known == nullptr) return of_job;
+  Priority shown{known->spec.priority, known->spec.priority_class};
+  const auto from_class = [](const Priority& p) { return p.ref.has_value() && p.ref->kind == kWorkloadPriorityClass; };
+  if (of_job.ref == shown.ref) return from_class(of_job) ? of_job : shown;
+  const bool reserved = k8s::IsTrue(known->status.conditions, "QuotaReserved");
+  return reserved && !(from_class(of_job) && from_class(shown)) ? shown : of_job;
+}
+
 WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,
                          std::optional<int64_t> max_execution_seconds) {
   const JobShape shape = OriginalShape(job);

@@ -70,6 +70,11 @@ struct Priority {
   friend bool operator==(const Priority&, const Priority&) = default;
 };
 
+// The priority that counts. Its own WorkloadPriorityClass sets the Job's, also later. Any other stays as the Workload
+// was given it, by whomever; and while quota is reserved, so does what kind of class it comes from. `known`: the
+// Workload; may be null.
+Priority EffectivePriority(const Priority& of_job, const Workload* known);
+
 WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,
                          std::optional<int64_t> max_execution_seconds);
 

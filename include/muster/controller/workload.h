@@ -20,6 +20,9 @@
 
 namespace muster::controller {
 
+// The kind of a class that is made for Workloads; the other is Kubernetes' own PriorityClass.
+inline constexpr std::string_view kWorkloadPriorityClass = "WorkloadPriorityClass";
+
 struct PriorityClassRef {
   std::string group;
   std::string kind;
