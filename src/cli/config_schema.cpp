@@ -150,8 +150,8 @@ constexpr Field kFields[] = {
 
     {"objectRetentionPolicies", kObject},
     {"objectRetentionPolicies.workloads", kObject},
-    {"objectRetentionPolicies.workloads.afterFinished", kDuration, kUnsupported},
-    {"objectRetentionPolicies.workloads.afterDeactivatedByKueue", kDuration, kUnsupported},
+    {"objectRetentionPolicies.workloads.afterFinished", kDuration},
+    {"objectRetentionPolicies.workloads.afterDeactivatedByKueue", kDuration},
 
     {"featureGates", kMap},
     {"featureGates{}", kBool},

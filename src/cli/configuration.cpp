@@ -61,6 +61,7 @@ class Builder {
     ReadManagedJobs();
     ReadIntegrations();
     ReadResources();
+    ReadRetention();
     ReadHealth();
     ReadMetrics();
     CheckListeners();
@@ -78,6 +79,7 @@ class Builder {
   void ReadIntegrations();
   void ReadResources();
   void ReadTransformation(const std::string& at);
+  void ReadRetention();
   void ReadHealth();
   void ReadMetrics();
   void ReadListener(const std::string& path, Listener* listener);
@@ -263,6 +265,17 @@ void Builder::ReadListener(const std::string& path, Listener* listener) {
     return;
   }
   *listener = {true, *std::move(address)};
+}
+
+void Builder::ReadRetention() {
+  const auto read = [this](const std::string& key) {
+    const std::string path = "objectRetentionPolicies.workloads." + key;
+    const std::optional<Duration> time = reader_.Time(path);
+    if (time.has_value() && *time < Duration(0)) reader_.Fail(path, "must be 0s or more");
+    return time;
+  };
+  config_.controller.retention.after_finished = read("afterFinished");
+  config_.controller.retention.after_deactivated = read("afterDeactivatedByKueue");
 }
 
 void Builder::ReadHealth() {

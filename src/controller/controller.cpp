@@ -17,6 +17,7 @@
 #include "muster/k8s_client/resources.h"
 #include "policy_check.h"
 #include "queue_status_writer.h"
+#include "retention.h"
 #include "text.h"
 #include "watched.h"
 
@@ -94,6 +95,7 @@ class Controller::Impl {
   KueueCheck kueue_;
   std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
   JobController jobs_;
+  Retention retention_;
   QueueStatusWriter cluster_queue_status_;
   QueueStatusWriter local_queue_status_;
   std::unique_ptr<k8s::LeaderElector> elector_;
@@ -134,6 +136,7 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
           env, client, options_.kueue_namespace,
           options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
       jobs_(JobDeps()),
+      retention_(env, client, &events_, options_.retention),
       cluster_queue_status_(
           env, client, k8s::kClusterQueues, true,
           [this](const QueueObject& object) -> std::optional<QueueStatus> {
@@ -328,8 +331,14 @@ void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
 void Controller::Impl::WatchJobs() {
   workloads_ = Watch<Workload>(
       k8s::kWorkloads, DecodeWorkload,
-      [this](const std::shared_ptr<const Workload>& object) { jobs_.WorkloadChanged(object); },
-      [this](const Workload& last) { jobs_.WorkloadDeleted(last); });
+      [this](const std::shared_ptr<const Workload>& object) {
+        retention_.Observe(*object);
+        jobs_.WorkloadChanged(object);
+      },
+      [this](const Workload& last) {
+        retention_.Deleted(last);
+        jobs_.WorkloadDeleted(last);
+      });
   job_informer_ = Watch<Job>(
       k8s::kJobs, [this](std::string_view json) { return DecodeJob(json, &texts_); },
       [this](const std::shared_ptr<const Job>& object) { jobs_.JobChanged(object); },
@@ -469,6 +478,7 @@ void Controller::Impl::Lead(uint64_t epoch) {
   cluster_queue_status_.Open();
   local_queue_status_.Open();
   jobs_.Lead(engine_.get(), epoch);
+  retention_.Open();
   for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
   spdlog::info("leading{}", LogFields({{"epoch", std::to_string(epoch)}}));

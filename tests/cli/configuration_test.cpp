@@ -97,6 +97,7 @@ clientConnection: {qps: -1, burst: 0}
 integrations:
   frameworks: [batch/job]
   labelKeysToCopy: [example.com/cost-center, team]
+objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h30m}}
 featureGates: {TopologyAwareScheduling: false, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
@@ -134,6 +135,8 @@ muster:
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
   CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);
+  CHECK(c.controller.retention.after_finished == seconds(0));
+  CHECK(c.controller.retention.after_deactivated == seconds(5400));
   CHECK(c.controller.kueue_namespace == "kueue");
   REQUIRE(c.controller.parents.size() == 2);
   CHECK(c.controller.parents[0].user == "system:serviceaccount:jobset-system:jobset");
@@ -411,8 +414,6 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
       {"multiKueue: {gcInterval: 1m}\n", "multiKueue.gcInterval"},
       {"multiKueue: {clusterProfile: {accessProviders: []}}\n", "multiKueue.clusterProfile"},
       {"multiKueue: {incrementalDispatcherConfig: {stepSize: 3}}\n", "multiKueue.incrementalDispatcherConfig"},
-      {"objectRetentionPolicies: {workloads: {afterFinished: 0s}}\n",
-       "objectRetentionPolicies.workloads.afterFinished"},
       {"integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}\n", "integrations.frameworks[1]"},
   };
   for (const auto& [text, path] : kCases) {

@@ -45,10 +45,12 @@ constexpr char kPolicies[] = "admissionregistration.k8s.io";
 TEST_CASE("Muster may do what its work takes") {
   std::vector<Right> rights = {
       {"patch", "batch", "jobs"},
+      {"delete", "batch", "jobs"},
       {"patch", "batch", "jobs/status"},
       {"update", "batch", "jobs/finalizers"},
       {"create", kKueue, "workloads"},
       {"patch", kKueue, "workloads"},
+      {"delete", kKueue, "workloads"},
       {"patch", kKueue, "workloads/status"},
       {"patch", kKueue, "clusterqueues/status"},
       {"patch", kKueue, "localqueues/status"},
@@ -88,7 +90,7 @@ TEST_CASE("Muster may do what its work takes") {
 TEST_CASE("Muster may not do more") {
   const Right rights[] = {
       {"create", "batch", "jobs"},
-      {"delete", "batch", "jobs"},
+      {"deletecollection", "batch", "jobs"},
       {"get", "", "secrets", "team"},
       {"list", "", "secrets"},
       {"get", "", "configmaps", "muster-system"},
@@ -99,7 +101,7 @@ TEST_CASE("Muster may not do more") {
       {"update", kKueue, "clusterqueues"},
       {"patch", kKueue, "localqueues"},
       {"delete", kKueue, "clusterqueues"},
-      {"delete", kKueue, "workloads"},
+      {"deletecollection", kKueue, "workloads"},
       {"create", kKueue, "resourceflavors"},
       {"patch", kPolicies, "validatingadmissionpolicies"},
       {"delete", kPolicies, "mutatingadmissionpolicybindings"},

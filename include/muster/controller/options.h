@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@
 #include "muster/k8s_client/lease.h"
 
 namespace muster::controller {
+
+// How long what is over is kept; unset: for ever.
+struct RetentionOptions {
+  std::optional<Duration> after_finished;     // Workloads
+  std::optional<Duration> after_deactivated;  // Jobs whose Workloads Muster deactivated
+};
 
 struct Options {
   // Jobs of other namespaces are left alone, queue name or not.
@@ -37,6 +44,7 @@ struct Options {
   bool ignore_undeclared_resources = false;
   // Strict: an evicted gang's quota is free only when no pod is terminating either.
   bool wait_for_terminating_pods = false;
+  RetentionOptions retention;
   // How long a new leader waits before it reads the state it decides on: no write of its predecessor is applied
   // later. At least the client's lands_within().
   Duration takeover_wait = std::chrono::seconds(6);

@@ -1,0 +1,61 @@
+// Deletes what has been over for as long as it was to be kept: Workloads that are finished, and Jobs whose Workloads
+// Muster has deactivated. What nobody set a time for is kept.
+//
+// Source: kueue_semantics 2.4, 2.8 and 1.9 (objectRetentionPolicies).
+// Threading: used from the executor only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "muster/controller/options.h"
+#include "muster/controller/workload.h"
+#include "muster/core/clock.h"
+#include "muster/k8s_client/client.h"
+#include "muster/k8s_client/event_recorder.h"
+
+namespace muster::controller {
+
+class Retention {
+ public:
+  Retention(Environment env, k8s::Client* client, k8s::EventRecorder* events, RetentionOptions options);
+  ~Retention();
+  Retention(const Retention&) = delete;
+  Retention& operator=(const Retention&) = delete;
+
+  // Until then nothing is deleted.
+  void Open();
+  // The newest state of a Workload.
+  void Observe(const Workload& workload);
+  void Deleted(const Workload& last);
+
+ private:
+  struct Item {
+    WallTime due;
+    bool job = false;  // the Job is to be deleted, not the Workload
+    k8s::ObjectReference object;
+  };
+
+  std::optional<Item> ItemOf(const Workload& workload) const;
+  void Drop(const k8s::ObjectKey& workload);
+  void Arm();
+  void Flush();
+  void Delete(const k8s::ObjectKey& workload, Item item);
+  void Answered(const k8s::ObjectKey& workload, const Item& item, const k8s::Result& result);
+
+  Environment env_;
+  k8s::Client* client_;
+  k8s::EventRecorder* events_;
+  RetentionOptions options_;
+  bool open_ = false;
+  int in_flight_ = 0;
+  std::map<k8s::ObjectKey, Item> items_;  // by Workload
+  std::set<std::pair<WallTime, k8s::ObjectKey>> due_;
+  Executor::TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::controller
