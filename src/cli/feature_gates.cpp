@@ -8,7 +8,7 @@ using enum GateBehaviour;
 
 constexpr FeatureGate kGates[] = {
     {"AdmissionFairSharing", kOff},
-    {"AdmissionGatedBy", kOff},
+    {"AdmissionGatedBy", kOn},
     {"AssignQueueLabelsForPods", kOn},
     {"CleanupProvisioningRequestsOnEviction", kEither},
     {"ConcurrentAdmission", kOff},
@@ -83,7 +83,7 @@ constexpr FeatureGate kGates[] = {
     {"VectorizedResourceRequests", kEither},
     {"VisibilityOnDemand", kOff},
     {"WorkloadIdentifierAnnotations", kOn},
-    {"WorkloadPriorityClassDefaulting", kOff},
+    {"WorkloadPriorityClassDefaulting", kOn},
     {"WorkloadRequestUseMergePatch", kEither},
     {"WorkloadValidateResourcesAreNonNegative", kOn},
     {"WorkloadValidationForPodSetMetadata", kEither},

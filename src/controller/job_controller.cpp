@@ -246,7 +246,9 @@ void JobController::HandleHold(const engine::Hold& hold) {
   if (entry == nullptr) return;
   if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
   entry->reason = hold.reason;
-  if (WasEvaluated(hold.reason) && hold.reason.code != engine::ReasonCode::kPendingEvaluation) {
+  if (hold.reason.code == engine::ReasonCode::kAdmissionGated) {
+    QueueWorkloadEvent(entry, {kWorkloadReporter, "Normal", "AdmissionGated", "Hold", ReasonMessage(hold.reason)});
+  } else if (WasEvaluated(hold.reason) && hold.reason.code != engine::ReasonCode::kPendingEvaluation) {
     QueueWorkloadEvent(entry, {kAdmissionReporter, "Warning", std::string(ReasonName(hold.reason.code)), "Hold",
                                ReasonMessage(hold.reason)});
   }
@@ -412,6 +414,7 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
     SayPodsRunAgain(*entry, now.pods - entry->told->pods);
   }
+  if (entry->told.has_value()) SayIfGateCleared(entry);
   const bool good = Prepare(entry);
   if (!good && !entry->claim.has_value() && !held.has_value()) {
     Untell(entry);

@@ -178,6 +178,7 @@ class JobController final : public WorkloadSource {
   void Untell(Entry* entry);
   Priority PriorityOf(const Entry& entry) const;
   int32_t NeededPods(const Entry& entry) const;
+  void SayIfGateCleared(Entry* entry);
   void SayPodsRunAgain(const Entry& entry, int32_t more);
   bool Prepare(Entry* entry);
   void KeepPriority(const Entry& entry, Prepared* prepared) const;

@@ -71,6 +71,18 @@ int32_t JobController::NeededPods(const Entry& entry) const {
   return RunsAsAdmitted(job, record) ? needed : admitted;
 }
 
+// REQUIRES: the engine was told of the Job.
+void JobController::SayIfGateCleared(Entry* entry) {
+  const Labels& before = entry->told->annotations;
+  const auto gate = before.find(kAdmissionGatedByAnnotation);
+  if (entry->claim.has_value() || gate == before.end() || gate->second.empty() ||
+      !entry->job->Annotation(kAdmissionGatedByAnnotation).empty()) {
+    return;
+  }
+  QueueWorkloadEvent(entry, {kWorkloadReporter, "Normal", "AdmissionGateCleared", "Queue",
+                             "Admission gate cleared, workload is now admissible"});
+}
+
 // What was free for others is taken again: better to show that the quota is exceeded than to admit more on it.
 void JobController::SayPodsRunAgain(const Entry& entry, int32_t more) {
   const Job& job = *entry.job;
@@ -143,6 +155,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
   wanted.facts = Facts(*entry);
   wanted.deactivate = OwesDeactivation(*entry);
+  wanted.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);
     return found == nullptr ? std::nullopt : Body(found);

@@ -14,10 +14,6 @@ absl::Status Unsupported(const Job& job) {
   if (job.Annotation(kElasticJobAnnotation) == "true") {
     return absl::UnimplementedError(Cat("annotation ", kElasticJobAnnotation, ": elastic Jobs are not supported"));
   }
-  if (!job.Annotation(kAdmissionGatedByAnnotation).empty()) {
-    return absl::UnimplementedError(
-        Cat("annotation ", kAdmissionGatedByAnnotation, ": admission gates are not supported"));
-  }
   if (!job.Annotation(kPrebuiltWorkloadName).empty() || !job.Label(kPrebuiltWorkloadName).empty()) {
     return absl::UnimplementedError(Cat(kPrebuiltWorkloadName, ": prebuilt Workloads are not supported"));
   }
@@ -75,6 +71,7 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   workload.priority = out.priority.value;
   if (out.priority.ref.has_value()) workload.priority_class = out.priority.ref->name;
   workload.queue_time = job.meta.creation;
+  workload.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
   workload.invalid = std::move(shaped.invalid);
   engine::PodSet pod_set;
   pod_set.name = kJobPodSet;

@@ -40,6 +40,7 @@ std::string PodSetText(const Obstacle& o) {
                  " more needed");
     case ObstacleKind::kNoRoom:
       return Cat("the machines of flavor ", o.flavor, " have no place for all pods");
+    case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
     case ObstacleKind::kClusterQueueMissing:
@@ -60,6 +61,8 @@ std::string PodSetText(const Obstacle& o) {
 // An obstacle in the way of the whole workload: a message of its own.
 std::string WholeText(const Obstacle& o) {
   switch (o.kind) {
+    case ObstacleKind::kAdmissionGated:
+      return Cat("Admission is gated by: ", o.object);
     case ObstacleKind::kLocalQueueMissing:
       return Cat("LocalQueue ", o.object, " doesn't exist");
     case ObstacleKind::kLocalQueueStopped:
@@ -161,6 +164,8 @@ std::string_view ReasonName(ReasonCode code) {
       return "Misconfigured";
     case ReasonCode::kSuspended:
       return "Suspended";
+    case ReasonCode::kAdmissionGated:
+      return "AdmissionGated";
     case ReasonCode::kDeactivated:
       return "Deactivated";
   }
@@ -191,8 +196,9 @@ bool SameKind(const Reason& a, const Reason& b) {
 bool WasEvaluated(const Reason& reason) {
   if (reason.obstacles.empty()) return false;
   return std::none_of(reason.obstacles.begin(), reason.obstacles.end(), [](const Obstacle& o) {
-    return o.kind == ObstacleKind::kLocalQueueMissing || o.kind == ObstacleKind::kLocalQueueStopped ||
-           o.kind == ObstacleKind::kClusterQueueMissing || o.kind == ObstacleKind::kClusterQueueInactive;
+    return o.kind == ObstacleKind::kAdmissionGated || o.kind == ObstacleKind::kLocalQueueMissing ||
+           o.kind == ObstacleKind::kLocalQueueStopped || o.kind == ObstacleKind::kClusterQueueMissing ||
+           o.kind == ObstacleKind::kClusterQueueInactive;
   });
 }
 

@@ -259,7 +259,14 @@ std::string EncodeMetaPatch(const Workload& known, const Labels& annotations) {
     }
     out.EndArray();
   }
-  if (!annotations.empty()) out.Key("annotations").Map(annotations);
+  if (!annotations.empty()) {
+    out.Key("annotations").StartObject();
+    for (const auto& [key, value] : annotations) {
+      out.Key(key);
+      value.empty() ? out.Null() : out.String(value);
+    }
+    out.EndObject();
+  }
   return out.EndObject().EndObject().Take();
 }
 

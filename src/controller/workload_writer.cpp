@@ -22,13 +22,24 @@ constexpr int kNotFound = 404;
 
 bool ShowsQuota(const Workload& workload) { return k8s::IsTrue(workload.status.conditions, "QuotaReserved"); }
 
-// A claim that the Workload names and no longer stands for. One that was created while its Job waited names none,
-// and is not written once more for that.
-Labels StaleClaim(const Workload& known, const std::optional<WantedWorkload>& wanted) {
-  if (!wanted.has_value() || !wanted->claim.IsSet()) return {};
-  const auto named = known.meta.annotations.find(kClaimAnnotation);
-  if (named == known.meta.annotations.end() || named->second == wanted->claim.ToString()) return {};
-  return {{std::string(kClaimAnnotation), wanted->claim.ToString()}};
+std::string_view AnnotationOf(const Workload& workload, std::string_view key) {
+  const auto it = workload.meta.annotations.find(key);
+  return it == workload.meta.annotations.end() ? std::string_view() : it->second;
+}
+
+// A claim that the Workload names and no longer stands for, and a gate that is another by now. A Workload that was
+// created while its Job waited names no claim, and is not written once more for that.
+Labels StaleAnnotations(const Workload& known, const std::optional<WantedWorkload>& wanted) {
+  Labels stale;
+  if (!wanted.has_value()) return stale;
+  const std::string_view claim = AnnotationOf(known, kClaimAnnotation);
+  if (wanted->claim.IsSet() && !claim.empty() && claim != wanted->claim.ToString()) {
+    stale.emplace(kClaimAnnotation, wanted->claim.ToString());
+  }
+  if (wanted->gated_by.has_value() && *wanted->gated_by != AnnotationOf(known, kAdmissionGatedByAnnotation)) {
+    stale.emplace(kAdmissionGatedByAnnotation, *wanted->gated_by);
+  }
+  return stale;
 }
 
 }  // namespace
@@ -139,7 +150,7 @@ void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
   const Workload& known = *entry->known;
   const bool deleting = known.meta.deletion.IsSet();
   if (!wanted.has_value() && !deleting) return;
-  const Labels stale = StaleClaim(known, wanted);
+  const Labels stale = StaleAnnotations(known, wanted);
   if (HasKueueFinalizer(known) || !stale.empty()) {
     // Nobody else takes the finalizer away any more; and the status is never told under another claim's id.
     WantedWorkload leave;

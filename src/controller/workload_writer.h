@@ -28,6 +28,8 @@ struct WantedWorkload {
   bool create = true;       // false: only an existing one is kept in step
   bool deactivate = false;  // spec.active has to become false before the status tells of it
   engine::ClaimId claim;    // set: the admission that the status tells of
+  // The annotation kueue.x-k8s.io/admission-gated-by; unset: as it is.
+  std::optional<std::string> gated_by;
   WorkloadSpec spec;
   WorkloadFacts facts;
   // The whole object to create, or the texts of its pod sets. Nothing where the Job's template has to be read

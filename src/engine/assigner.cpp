@@ -44,6 +44,7 @@ int Severity(ReasonCode code) {
     case ReasonCode::kWaitingForPreemptedWorkloads:
     case ReasonCode::kMisconfigured:
     case ReasonCode::kSuspended:
+    case ReasonCode::kAdmissionGated:
     case ReasonCode::kDeactivated:
       return 0;
   }

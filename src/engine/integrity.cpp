@@ -85,7 +85,7 @@ void Add(Hash* hash, const Claim& claim) {
 void Add(Hash* hash, const Workload& spec) {
   hash->Add(spec.uid).Add(spec.ns).Add(spec.name).Add(spec.local_queue).Add(spec.generation);
   hash->Add(static_cast<int64_t>(spec.priority)).Add(spec.priority_class).Add(spec.queue_time.unix_nanos);
-  hash->Add(static_cast<int64_t>(spec.active)).Add(spec.not_before.unix_nanos);
+  hash->Add(static_cast<int64_t>(spec.active)).Add(spec.gated_by).Add(spec.not_before.unix_nanos);
   for (const PodSet& pod_set : spec.pod_sets) {
     hash->Add(pod_set.name).Add(static_cast<int64_t>(pod_set.count));
     hash->Add(static_cast<int64_t>(pod_set.min_count.value_or(-1)));

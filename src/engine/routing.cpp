@@ -19,6 +19,7 @@ bool IsOfPlace(const Reason& reason) {
   if (reason.code == ReasonCode::kDeactivated) return true;
   if (reason.obstacles.empty()) return false;
   switch (reason.obstacles.front().kind) {
+    case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
     case ObstacleKind::kClusterQueueMissing:
@@ -55,8 +56,10 @@ bool SamePodSets(const Workload& a, const Workload& b) {
 // The same as far as queueing is concerned: a parked workload stays parked.
 bool QueuesAlike(const Workload& a, const Workload& b) {
   return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
-         a.active == b.active && a.not_before == b.not_before && a.invalid == b.invalid && SamePodSets(a, b);
+         a.active == b.active && a.gated_by == b.gated_by && a.not_before == b.not_before && a.invalid == b.invalid && SamePodSets(a, b);
 }
+
+bool MayQueue(const Workload& workload) { return workload.active && workload.gated_by.empty(); }
 
 uint64_t EquivalenceOf(const WorkloadState& workload) {
   muster::StateHash hash;
@@ -255,7 +258,7 @@ void EngineSet::Impl::Apply(const WorkloadChanged& event) {
   }
   // A back-off after a refused start is the engine's own; it lasts until its time whatever the object says.
   const WallTime own_back_off = workload->start_refused.empty() ? WallTime{} : workload->spec.not_before;
-  const bool was_active = !is_new && workload->spec.active;
+  const bool might_queue = !is_new && MayQueue(workload->spec);
   workload->spec = spec;
   workload->spec.held.reset();
   if (workload->claim == nullptr) workload->spec.not_before = std::max(spec.not_before, own_back_off);
@@ -272,7 +275,7 @@ void EngineSet::Impl::Apply(const WorkloadChanged& event) {
     AdoptHeld(workload, *spec.held);
   }
   Route(workload);
-  if (priority_changed || (was_active && !spec.active && workload->claim == nullptr)) WakeAfter(*workload);
+  if (priority_changed || (might_queue && !MayQueue(spec) && workload->claim == nullptr)) WakeAfter(*workload);
 }
 
 void EngineSet::Impl::Apply(const WorkloadDeleted& event) {
@@ -308,6 +311,8 @@ void EngineSet::Impl::Route(WorkloadState* workload) {
   std::shared_ptr<const Reason> why;
   if (!workload->spec.active) {
     why = MakeReason(ReasonCode::kDeactivated);
+  } else if (!workload->spec.gated_by.empty()) {
+    why = OneObstacle(ReasonCode::kAdmissionGated, ObstacleKind::kAdmissionGated, workload->spec.gated_by);
   } else if (!local->exists) {
     why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kLocalQueueMissing, local->name);
   } else if (local->spec.stop_policy != StopPolicy::kNone) {

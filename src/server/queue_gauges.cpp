@@ -42,6 +42,8 @@ std::string CauseName(engine::ReasonCode code) {
       return "Misconfigured";
     case engine::ReasonCode::kSuspended:
       return "Suspended";
+    case engine::ReasonCode::kAdmissionGated:
+      return "AdmissionGated";
     case engine::ReasonCode::kDeactivated:
       return "Deactivated";
   }

@@ -103,6 +103,29 @@ TEST_CASE("a default queue on hold takes no Jobs by default") {
   CHECK(Eventually([&] { return default_label() == "(none)"; }));
 }
 
+TEST_CASE("a WorkloadPriorityClass named default is given to queued Jobs that name none") {
+  World& world = Shared();
+  const char* const kPriority = "kueue.x-k8s.io/priority-class";
+  const auto class_of = [&](const std::string& ns, const std::string& job) {
+    const ApiResponse made = Create(*world.user, Jobs(ns), job, "dryRun=All");
+    INFO(made.text);
+    REQUIRE(made.status == 201);
+    return Label(made, kPriority);
+  };
+  CHECK(class_of("team", QueuedJob("some")) == "(none)");
+  REQUIRE(Create(world.admin(), Kueue(kV2, "workloadpriorityclasses"),
+                 "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: default}, "
+                 "value: 10}")
+              .status == 201);
+  CHECK(Eventually([&] { return class_of("team", QueuedJob("some")) == "default"; }));
+  CHECK(class_of("team", JobYaml("some", Cat("labels: {", kQueue, ": lq, ", kPriority, ": high}"))) == "high");
+  CHECK(class_of("team", JobYaml("plain")) == "(none)");
+  // The queue is a default too, whichever policy comes first.
+  CHECK(Eventually([&] { return class_of("homed", JobYaml("some")) == "default"; }));
+  REQUIRE(world.admin().Delete(Kueue(kV2, "workloadpriorityclasses/default")).ok());
+  CHECK(Eventually([&] { return class_of("team", QueuedJob("some")) == "(none)"; }));
+}
+
 TEST_CASE("a Job does not leave a namespace's default queue by losing its label") {
   World& world = Shared();
   REQUIRE(Create(*world.user, Jobs("homed"), JobYaml("stays")).status == 201);

@@ -46,6 +46,35 @@ TEST_CASE("BestEffortFIFO passes over a head that does not fit; StrictFIFO does 
   CHECK(cluster.HoldOf("strict-big")->code == ReasonCode::kExceedsMaxQuota);
 }
 
+// kueue_semantics 4.8
+TEST_CASE("a gated workload is in no queue, blocks nobody, and comes in when it is let go") {
+  Cluster cluster;
+  cluster.AddQueue(Strict(CpuQueue("q", "", 4)));
+  Workload gated = Gang("gated", "q", 4, 1);
+  gated.gated_by = "example.com/review";
+  cluster.Submit(gated);
+  cluster.Submit(Gang("next", "q", 2, 2));
+  CHECK(cluster.Run() == Uids{"next"});
+  CHECK(cluster.PlaceOf("gated") == Place::kUnqueued);
+  CHECK(cluster.HoldOf("gated")->code == ReasonCode::kAdmissionGated);
+  CHECK(OneObstacle(cluster.HoldOf("gated")).object == "example.com/review");
+  CHECK(cluster.engine.ViewClusterQueue("q").pending_active == 0);
+  gated.gated_by = "";
+  cluster.Submit(gated);
+  cluster.Submit(Gang("last", "q", 1, 3));
+  CHECK(cluster.Run().empty());
+  CHECK(cluster.HoldOf("gated")->code == ReasonCode::kWaitingForQuota);
+  // A strict head that is gated lets the others go; one that runs is not stopped.
+  gated.gated_by = "example.com/review";
+  cluster.Submit(gated);
+  Workload next = Gang("next", "q", 2, 2);
+  next.gated_by = "example.com/review";
+  cluster.Submit(next);
+  CHECK(cluster.Run() == Uids{"last"});
+  CHECK(cluster.Evictions().empty());
+  CHECK(cluster.Reserved("q") == Amount{3});
+}
+
 TEST_CASE("who waits behind a strict head is told so, with the head's name") {
   Cluster cluster;
   cluster.AddQueue(Strict(CpuQueue("q", "", 4)));

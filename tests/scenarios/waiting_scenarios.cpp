@@ -174,6 +174,23 @@ SCENARIO_ON_WORLDS(strict, "StrictFIFO keeps a small Job behind a large one that
   stage.AwaitRunning("small");
 }
 
+SCENARIO_ON_WORLDS(gated, "A Job with an admission gate waits, out of the others' way, until the gate is gone") {
+  const char* const gate = "kueue.x-k8s.io/admission-gated-by";
+  stage.MakeQueue({.quotas = {{.nominal = 2}}, .strategy = "StrictFIFO"});
+  stage.Submit({.name = "gated", .pods = 2, .annotations = {{gate, "example.com/review"}}});
+  stage.AwaitWaiting("gated", "AdmissionGated");
+  CHECK(stage.Message("gated", "QuotaReserved") == "Admission is gated by: example.com/review");
+  stage.Submit({.name = "next"});
+  stage.AwaitRunning("next");
+  stage.Check("the next one runs");
+  stage.Crash();
+  stage.Patch(stage.JobPath("gated"), {{"metadata", {{"annotations", {{gate, nullptr}}}}}});
+  stage.AwaitWaiting("gated");
+  CHECK_FALSE(At(stage.Workload("gated"), "metadata", "annotations").contains(gate));
+  stage.Delete(stage.JobPath("next"));
+  stage.AwaitRunning("gated");
+}
+
 SCENARIO_ON_WORLDS(priorities, "The Job of the higher priority goes first, whoever came first") {
   const std::string classes = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses";
   for (const auto& [name, value] : std::map<std::string, int>{{"low", 10}, {"high", 100}}) {

@@ -139,7 +139,8 @@ std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, c
 // Merge patch that sets spec.active to false.
 std::string EncodeDeactivation(const Workload& known);
 
-// Merge patch that takes Kueue's finalizer away, where it is there, and sets annotations.
+// Merge patch that takes Kueue's finalizer away, where it is there, and sets annotations; an empty one is taken
+// away.
 std::string EncodeMetaPatch(const Workload& known, const Labels& annotations);
 bool HasKueueFinalizer(const Workload& workload);
 

@@ -23,11 +23,13 @@ enum class ReasonCode : uint8_t {
   kTopologyPlacementFailed,
   kMisconfigured,
   kSuspended,
+  kAdmissionGated,
   kDeactivated,
 };
 
 // What exactly stands in the way; several may hold at once, one a flavor and resource.
 enum class ObstacleKind : uint8_t {
+  kAdmissionGated,        // object = who holds it back
   kLocalQueueMissing,     // object
   kLocalQueueStopped,     // object
   kClusterQueueMissing,   // object

@@ -64,10 +64,10 @@ PolicySpec Suspend(const PolicyOptions& options) {
 }
 
 // Jobs without the label: those that have it, before and after, are passed over at no cost.
-Node::Map WithoutLabel() {
-  return {
-      {"matchExpressions", Node::List{Node::Map{{"key", "kueue.x-k8s.io/queue-name"}, {"operator", "DoesNotExist"}}}}};
+Node::Map Without(std::string label) {
+  return {{"matchExpressions", Node::List{Node::Map{{"key", std::move(label)}, {"operator", "DoesNotExist"}}}}};
 }
+Node::Map WithoutQueue() { return Without("kueue.x-k8s.io/queue-name"); }
 
 // `selector`: the Jobs that have no queue.
 PolicySpec DefaultQueue(const PolicyOptions& options, std::string name, Node::Map selector) {
@@ -84,6 +84,23 @@ PolicySpec DefaultQueue(const PolicyOptions& options, std::string name, Node::Ma
     JSONPatch{op: "add", path: "/metadata/labels/kueue.x-k8s.io~1queue-name", value: "default"} :
     JSONPatch{op: "add", path: "/metadata/labels", value: {"kueue.x-k8s.io/queue-name": "default"}},
    JSONPatch{op: "add", path: "/spec/suspend", value: true}] : [])";
+  return spec;
+}
+
+// A WorkloadPriorityClass named default, for queued Jobs that name none.
+PolicySpec DefaultPriority(const PolicyOptions& options) {
+  PolicySpec spec = OnJobs("muster-jobs-default-priority", {"CREATE"});
+  spec.param = {"kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "default", ""};
+  spec.object_selector = Without("kueue.x-k8s.io/priority-class");
+  if (!options.manage_jobs_without_queue_name) {
+    spec.conditions = {{"queued", absl::StrCat("object.", kQueueOf, " != ''")}};
+    spec.reinvoked = true;  // the queue may be a default itself, and given later
+  }
+  spec.variables = {{"child", IsChild(options)}};
+  spec.json_patch = R"(variables.child ? [] :
+  [has(object.metadata.labels) ?
+    JSONPatch{op: "add", path: "/metadata/labels/kueue.x-k8s.io~1priority-class", value: "default"} :
+    JSONPatch{op: "add", path: "/metadata/labels", value: {"kueue.x-k8s.io/priority-class": "default"}}])";
   return spec;
 }
 
@@ -262,7 +279,7 @@ PolicySpec KeepQueue() {
   PolicySpec spec = OnJobs("muster-jobs-default-queue", {"UPDATE"});
   AlsoByStatus(&spec);
   spec.param = DefaultLocalQueue();
-  spec.object_selector = WithoutLabel();
+  spec.object_selector = WithoutQueue();
   spec.conditions = {{"leaves", absl::StrCat("oldObject.", kQueueOf, " != '' &&\nobject.", kQueueOf, " == ''")}};
   spec.rules = {{"params.spec.?stopPolicy.orValue('None') != 'None'",
                  absl::StrCat(R"('metadata.labels[kueue.x-k8s.io/queue-name]: "' +
@@ -304,8 +321,11 @@ variables.claim.startsWith('"claim":"' + variables.term + '-'))",
 std::vector<PolicySpec> JobPolicies(const PolicyOptions& options) {
   // An empty name is no queue, but no selector says "absent or empty".
   const Node::Map empty_label{{"matchLabels", Node::Map{{"kueue.x-k8s.io/queue-name", ""}}}};
-  std::vector<PolicySpec> out{Suspend(options), DefaultQueue(options, "muster-jobs-default-queue", WithoutLabel()),
-                              DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label), Guard(options),
+  std::vector<PolicySpec> out{Suspend(options),
+                              DefaultQueue(options, "muster-jobs-default-queue", WithoutQueue()),
+                              DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label),
+                              DefaultPriority(options),
+                              Guard(options),
                               KeepQueue()};
   if (options.fence) out.push_back(Fence(options));
   return out;

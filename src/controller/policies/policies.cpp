@@ -76,7 +76,7 @@ Node::Map PolicyBody(const PolicySpec& spec) {
   if (!spec.rules.empty()) variables.push_back(Node::Map{{"name", "problems"}, {"expression", Problems(spec.rules)}});
   if (!variables.empty()) body.emplace_back("variables", std::move(variables));
   if (!spec.json_patch.empty()) {
-    body.emplace_back("reinvocationPolicy", "Never");
+    body.emplace_back("reinvocationPolicy", spec.reinvoked ? "IfNeeded" : "Never");
     body.emplace_back("mutations", Node::List{Node::Map{{"patchType", "JSONPatch"},
                                                         {"jsonPatch", Node::Map{{"expression", spec.json_patch}}}}});
   }

@@ -46,6 +46,8 @@ struct PolicySpec {
   std::vector<Rule> rules;
   std::string json_patch;
   std::optional<PolicyParam> param;
+  // A mutating policy is asked again where a later one has changed the object.
+  bool reinvoked = false;
   // Writes in a version that is not listed pass by, instead of being converted.
   bool exact_version = false;
 };
