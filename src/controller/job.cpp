@@ -60,7 +60,7 @@ int32_t EndedIndexes(JsonValue status, int32_t completions) {
   int64_t next = 0;  // all before are counted
   for (const auto& [first, last] : ranges) {
     const int64_t from = std::max(next, first);
-    const int64_t to = std::min<int64_t>(last + 1, completions);
+    const int64_t to = std::min<int64_t>(last, completions - 1) + 1;
     if (to > from) ended += to - from;
     next = std::max(next, to);
   }

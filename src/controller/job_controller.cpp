@@ -75,8 +75,10 @@ void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   if (!job.has_value()) return;
   const std::string& uid = job->uid;
   const bool stuck = workload->meta.deletion.IsSet() && HasKueueFinalizer(*workload);
-  workloads_.Observe(uid, std::move(workload));
+  const auto before = workloads_.Known(uid);
+  workloads_.Observe(uid, workload);
   Entry* entry = Find(uid);
+  if (entry != nullptr) NotePriorityEdit(entry, before.get(), *workload);
   if (entry != nullptr && TimeWasReset(*workloads_.Known(uid)) && !OwesDeactivation(*entry)) {
     entry->past_execution_seconds = 0;
   }
@@ -406,9 +408,11 @@ void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
 // Tells the engine of the Job as it is, if that is news to it.
 void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
-  Told now{job.meta.generation, job.meta.labels,        job.meta.annotations, IsActive(*entry),
-           entry->not_before,   deps_.catalog->version, job.deleting(),       entry->claim.has_value(),
-           NeededPods(*entry),  entry->prepared == nullptr ? 0 : PriorityOf(*entry).value};
+  Told now{job.meta.generation,  job.meta.labels,
+           job.meta.annotations, IsActive(*entry),
+           entry->not_before,    deps_.catalog->version,
+           job.deleting(),       entry->claim.has_value(),
+           NeededPods(*entry),   entry->prepared == nullptr ? 0 : PriorityOf(*entry).value};
   entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;
   if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
@@ -574,8 +578,7 @@ void JobController::Finish(Entry* entry) {
   const std::string workload = job.meta.ns + "/" + WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
   JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
   if (entry->last_admission.has_value()) {
-    deps_.telemetry->Finished(
-        queue, AddClamped(SecondsClamped(past), now - entry->last_reserved_at));
+    deps_.telemetry->Finished(queue, AddClamped(SecondsClamped(past), now - entry->last_reserved_at));
   }
   spdlog::info("a job has finished{}", JobFields(job, {{"outcome", job.Succeeded() ? "succeeded" : "failed"}}));
 }

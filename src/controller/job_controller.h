@@ -156,7 +156,8 @@ class JobController final : public WorkloadSource {
     std::optional<int64_t> past_execution_seconds;
     std::optional<engine::Admission> last_admission;  // of a finished Job
     WallTime last_reserved_at;
-    std::optional<Eviction> last_eviction;  // until the Workload shows it
+    std::optional<Eviction> last_eviction;     // until the Workload shows it
+    std::optional<int32_t> priority_set_over;  // the value of its class that somebody overruled
     bool workload_seen = false;
     bool workload_deleted = false;               // while the Job held a claim; why is not known yet
     std::vector<WorkloadEvent> workload_events;  // until the Workload's uid is known
@@ -177,6 +178,8 @@ class JobController final : public WorkloadSource {
   void Tell(Entry* entry, const std::optional<Held>& held);
   void Untell(Entry* entry);
   Priority PriorityOf(const Entry& entry) const;
+  void NotePriorityEdit(Entry* entry, const Workload* before, const Workload& now);
+  std::string PriorityNote(const Entry& entry) const;
   int32_t NeededPods(const Entry& entry) const;
   void SayIfGateCleared(Entry* entry);
   void SayPodsRunAgain(const Entry& entry, int32_t more);

@@ -161,7 +161,8 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
 
 bool StartStillFits(const Job& basis, const Job& now) {
   return basis.meta.uid == now.meta.uid && basis.meta.generation == now.meta.generation &&
-         basis.suspend == now.suspend && basis.status.ended <= now.status.ended && SameKeys(basis.meta.labels, now.meta.labels, kLabelsRead) &&
+         basis.suspend == now.suspend && basis.status.ended <= now.status.ended &&
+         SameKeys(basis.meta.labels, now.meta.labels, kLabelsRead) &&
          SameKeys(basis.meta.annotations, now.meta.annotations, kAnnotationsRead);
 }
 

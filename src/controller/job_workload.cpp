@@ -37,7 +37,27 @@ void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
 }
 
 Priority JobController::PriorityOf(const Entry& entry) const {
-  return EffectivePriority(entry.prepared->priority, workloads_.Known(entry.job->meta.uid).get());
+  return EffectivePriority(entry.prepared->priority, workloads_.Known(entry.job->meta.uid).get(),
+                           entry.priority_set_over);
+}
+
+// REQUIRES: the writer knows `now`.
+void JobController::NotePriorityEdit(Entry* entry, const Workload* before, const Workload& now) {
+  if (entry->prepared == nullptr || workloads_.Wrote(entry->job->meta.uid, now.spec.priority)) return;
+  const Priority& of_job = entry->prepared->priority;
+  if (IsPriorityEdit(of_job, before, now)) entry->priority_set_over = of_job.value;
+}
+
+// What the Workload has to tell the next process of that, if anything.
+std::string JobController::PriorityNote(const Entry& entry) const {
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  const int32_t of_class = entry.prepared->priority.value;
+  return known != nullptr && PriorityOf(entry).value != of_class && known->spec.priority != of_class &&
+                 entry.prepared->priority.ref == known->spec.priority_class &&
+                 entry.prepared->priority.ref.has_value() &&
+                 entry.prepared->priority.ref->kind == kWorkloadPriorityClass
+             ? std::to_string(of_class)
+             : std::string();
 }
 
 // A class that is deleted takes nothing from those that came with it.
@@ -91,8 +111,9 @@ void JobController::SayPodsRunAgain(const Entry& entry, int32_t more) {
   spdlog::warn("pods of a job run again whose quota was given back{}",
                JobFields(job, {{"clusterQueue", queue}, {"pods", std::to_string(more)}}));
   JobEvent(job, "Warning", "ReclaimedPodsRunAgain", "Reclaim",
-           Cat(more, " more pods run than were left: their quota is taken back, even where that exceeds the quota of "
-                     "ClusterQueue ",
+           Cat(more,
+               " more pods run than were left: their quota is taken back, even where that exceeds the quota of "
+               "ClusterQueue ",
                queue));
 }
 
@@ -156,6 +177,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   wanted.facts = Facts(*entry);
   wanted.deactivate = OwesDeactivation(*entry);
   wanted.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
+  wanted.priority_note = PriorityNote(*entry);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);
     return found == nullptr ? std::nullopt : Body(found);
@@ -176,8 +198,7 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   body.labels = ProjectLabels(job, deps_.options->label_keys_to_copy);
   body.annotations = ProjectAnnotations(job, entry->claim.has_value() ? entry->claim->record.claim : engine::ClaimId{});
   body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
-  body.spec =
-      ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  body.spec = ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
   body.texts = ProjectTexts(job);
   body.active = !OwesDeactivation(*entry);

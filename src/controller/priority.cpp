@@ -42,9 +42,8 @@ absl::StatusOr<Priority> ResolvePriority(const Job& job, const PriorityClasses& 
     if (it == workload_classes.end()) {
       return absl::NotFoundError(Cat("WorkloadPriorityClass \"", name, "\" not found"));
     }
-    return Priority{it->second.value,
-                    PriorityClassRef{std::string(kWorkloadGroup), std::string(kWorkloadPriorityClass),
-                                     std::string(name)}};
+    return Priority{it->second.value, PriorityClassRef{std::string(kWorkloadGroup), std::string(kWorkloadPriorityClass),
+                                                       std::string(name)}};
   }
   if (!job.pod.priority_class_name.empty()) {
     const auto it = pod_classes.find(job.pod.priority_class_name);

@@ -158,6 +158,10 @@ void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   ShowRequeued(facts, now, draft);
 }
 
+bool FromWorkloadClass(const Priority& priority) {
+  return priority.ref.has_value() && priority.ref->kind == kWorkloadPriorityClass;
+}
+
 }  // namespace
 
 WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, const WorkloadFacts& facts,
@@ -228,13 +232,23 @@ std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, cons
   return totals;
 }
 
-Priority EffectivePriority(const Priority& of_job, const Workload* known) {
+Priority EffectivePriority(const Priority& of_job, const Workload* known, std::optional<int32_t> set_over) {
   if (known == nullptr) return of_job;
   Priority shown{known->spec.priority, known->spec.priority_class};
-  const auto from_class = [](const Priority& p) { return p.ref.has_value() && p.ref->kind == kWorkloadPriorityClass; };
-  if (of_job.ref == shown.ref) return from_class(of_job) ? of_job : shown;
+  if (of_job.ref == shown.ref) {
+    const auto note = known->meta.annotations.find(kPriorityEditAnnotation);
+    const bool overruled = set_over == of_job.value ||
+                           (note != known->meta.annotations.end() && note->second == std::to_string(of_job.value));
+    return FromWorkloadClass(of_job) && !overruled ? of_job : shown;
+  }
   const bool reserved = k8s::IsTrue(known->status.conditions, "QuotaReserved");
-  return reserved && !(from_class(of_job) && from_class(shown)) ? shown : of_job;
+  return reserved && !(FromWorkloadClass(of_job) && FromWorkloadClass(shown)) ? shown : of_job;
+}
+
+bool IsPriorityEdit(const Priority& of_job, const Workload* before, const Workload& now) {
+  return before != nullptr && FromWorkloadClass(of_job) && before->meta.uid == now.meta.uid &&
+         before->spec.priority_class == of_job.ref && now.spec.priority_class == of_job.ref &&
+         before->spec.priority == of_job.value && now.spec.priority != of_job.value;
 }
 
 WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,

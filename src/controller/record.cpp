@@ -135,8 +135,8 @@ WrittenRequests ReadRequests(JsonValue value) {
 
 Record ReadRecord(JsonValue root) {
   CheckKeys(root, {"v", "claim", "uid", "state", "clusterQueue", "localQueue", "reservedAt", "podSets", "injected",
-                   "parallelism", "completions", "pods", "requests", "maxExecutionSeconds", "pastExecutionSeconds", "resumed",
-                   "eviction"});
+                   "parallelism", "completions", "pods", "requests", "maxExecutionSeconds", "pastExecutionSeconds",
+                   "resumed", "eviction"});
   Record out;
   out.state = ReadState(root);
   const std::string claim = root["claim"].String();

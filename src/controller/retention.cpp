@@ -95,7 +95,7 @@ void Retention::Arm() {
 void Retention::Flush() {
   while (in_flight_ < kInFlightMax && !due_.empty() && due_.begin()->first <= env_.clock->Now()) {
     const k8s::ObjectKey key = due_.begin()->second;
-    Item item = std::move(items_.at(key));
+    Item item = items_.at(key);
     Drop(key);
     Delete(key, std::move(item));
   }
@@ -125,9 +125,10 @@ void Retention::Answered(const k8s::ObjectKey& workload, const Item& item, const
                                "Deleted finished workload due to elapsed retention");
   } else if (result.code != kNotFound && result.code != kConflict && !items_.contains(workload)) {
     // Gone, or another object under this name: somebody was faster. All else is tried again.
-    spdlog::warn("what is to be deleted is still there{}",
-                 LogFields({{"kind", item.object.kind}, {"namespace", item.object.ns}, {"name", item.object.name},
-                            {"error", result.message}}));
+    spdlog::warn("what is to be deleted is still there{}", LogFields({{"kind", item.object.kind},
+                                                                      {"namespace", item.object.ns},
+                                                                      {"name", item.object.name},
+                                                                      {"error", result.message}}));
     Item again = item;
     again.due = env_.clock->Now() + std::max(kRetry, result.retry_after.value_or(Duration(0)));
     due_.emplace(again.due, workload);

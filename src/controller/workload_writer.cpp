@@ -39,6 +39,9 @@ Labels StaleAnnotations(const Workload& known, const std::optional<WantedWorkloa
   if (wanted->gated_by.has_value() && *wanted->gated_by != AnnotationOf(known, kAdmissionGatedByAnnotation)) {
     stale.emplace(kAdmissionGatedByAnnotation, *wanted->gated_by);
   }
+  if (wanted->priority_note.has_value() && *wanted->priority_note != AnnotationOf(known, kPriorityEditAnnotation)) {
+    stale.emplace(kPriorityEditAnnotation, *wanted->priority_note);
+  }
   return stale;
 }
 
@@ -59,6 +62,11 @@ WorkloadWriter::Entry* WorkloadWriter::Find(const std::string& job_uid) {
 std::shared_ptr<const Workload> WorkloadWriter::Known(const std::string& job_uid) const {
   const auto it = entries_.find(job_uid);
   return it == entries_.end() ? nullptr : it->second.known;
+}
+
+bool WorkloadWriter::Wrote(const std::string& job_uid, int32_t priority) const {
+  const auto it = entries_.find(job_uid);
+  return it != entries_.end() && it->second.sent_priority == priority;
 }
 
 void WorkloadWriter::ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const {
@@ -182,6 +190,7 @@ void WorkloadWriter::Create(const std::string& job_uid, Entry* entry, const Want
   const std::optional<WorkloadBody> body = wanted.body();
   if (!body.has_value()) return;
   Sent(entry);
+  entry->sent_priority = body->spec.priority;
   client_->Create(k8s::Lane::kWorkload, k8s::kWorkloads, body->ns, EncodeWorkload(*body),
                   [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted](k8s::Result result) {
                     if (!alive.expired()) Answered(job_uid, wanted, true, result);
@@ -197,6 +206,7 @@ void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const W
     spec.priority = wanted.spec.priority;
     spec.priority_class = wanted.spec.priority_class;
   }
+  if (spec.priority != known.spec.priority) entry->sent_priority = spec.priority;
   std::vector<PodSetText> texts;
   if (spec.pod_sets != known.spec.pod_sets) {
     std::optional<WorkloadBody> body = wanted.body();

@@ -28,8 +28,9 @@ struct WantedWorkload {
   bool create = true;       // false: only an existing one is kept in step
   bool deactivate = false;  // spec.active has to become false before the status tells of it
   engine::ClaimId claim;    // set: the admission that the status tells of
-  // The annotation kueue.x-k8s.io/admission-gated-by; unset: as it is.
+  // Annotations: kueue.x-k8s.io/admission-gated-by and muster.dev/priority-set-over; empty: none; unset: as it is.
   std::optional<std::string> gated_by;
+  std::optional<std::string> priority_note;
   WorkloadSpec spec;
   WorkloadFacts facts;
   // The whole object to create, or the texts of its pod sets. Nothing where the Job's template has to be read
@@ -77,6 +78,8 @@ class WorkloadWriter {
   void Forget(const std::string& job_uid);
 
   void ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const;
+  // Whether that is the last priority that was written for this Job.
+  bool Wrote(const std::string& job_uid, int32_t priority) const;
   // Null: not known to exist.
   std::shared_ptr<const Workload> Known(const std::string& job_uid) const;
 
@@ -88,6 +91,7 @@ class WorkloadWriter {
     bool queued = false;
     bool unreadable = false;   // as it is on the server; nothing is written until it can be read again
     std::string sent_version;  // that the write on its way was made for
+    std::optional<int32_t> sent_priority;
     Executor::TimerId timer = 0;
     Backoff backoff{std::chrono::milliseconds(500), std::chrono::seconds(60)};
   };

@@ -56,7 +56,8 @@ bool SamePodSets(const Workload& a, const Workload& b) {
 // The same as far as queueing is concerned: a parked workload stays parked.
 bool QueuesAlike(const Workload& a, const Workload& b) {
   return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
-         a.active == b.active && a.gated_by == b.gated_by && a.not_before == b.not_before && a.invalid == b.invalid && SamePodSets(a, b);
+         a.active == b.active && a.gated_by == b.gated_by && a.not_before == b.not_before && a.invalid == b.invalid &&
+         SamePodSets(a, b);
 }
 
 bool MayQueue(const Workload& workload) { return workload.active && workload.gated_by.empty(); }

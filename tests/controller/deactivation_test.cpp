@@ -17,7 +17,8 @@ bool Suspended(const World& world, const std::string& job) {
 }
 // "Status/Reason"
 std::string ConditionOf(const World& world, const std::string& job, const std::string& type) {
-  const Json& condition = sim::FindCondition(At(world.WorkloadOf(job), "status", "conditions"), type);
+  const Json workload = world.WorkloadOf(job);
+  const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), type);
   if (condition.is_null()) return "";
   return Text(sim::Get(condition, "status")) + "/" + Text(sim::Get(condition, "reason"));
 }
@@ -202,8 +203,7 @@ TEST_CASE("Another limit, given while the Job is suspended, holds for what is le
   world.RunFor(std::chrono::seconds(40));
   Stop(world, "HoldAndDrain");
   world.RunFor(std::chrono::seconds(10));
-  world.Patch("jobs", "team", "train",
-              {{"metadata", {{"labels", {{"kueue.x-k8s.io/max-exec-time-seconds", "50"}}}}}});
+  world.Patch("jobs", "team", "train", {{"metadata", {{"labels", {{"kueue.x-k8s.io/max-exec-time-seconds", "50"}}}}}});
   world.RunFor(std::chrono::seconds(5));
   CHECK(At(world.WorkloadOf("train"), "spec", "maximumExecutionTimeSeconds") == 50);
   Stop(world, "None");
@@ -221,7 +221,8 @@ TEST_CASE("A running gang whose limit is changed is stopped, and decided on agai
   Submit(world, "train", "600");
   REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
   world.RunFor(std::chrono::seconds(10));
-  world.Patch("jobs", "team", "train", {{"metadata", {{"labels", {{"kueue.x-k8s.io/max-exec-time-seconds", nullptr}}}}}});
+  world.Patch("jobs", "team", "train",
+              {{"metadata", {{"labels", {{"kueue.x-k8s.io/max-exec-time-seconds", nullptr}}}}}});
   REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
   REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
   world.RunFor(std::chrono::seconds(10));

@@ -113,6 +113,27 @@ TEST_CASE("Who waits moves with every change of its priority") {
     CHECK(PriorityOf(world, "second") == 9);
     CHECK(line.Next() == "second");
   }
+  SECTION("by hand over a class, also for the next process") {
+    MakeClass(world, "low", -5);
+    SetClass(world, "second", "low");
+    world.RunFor(seconds(2));
+    PatchWorkload(world, "second", {{"priority", 9}});
+    world.RunFor(seconds(2));
+    line.Restart();
+    CHECK(PriorityOf(world, "second") == 9);
+    CHECK(line.Next() == "second");
+  }
+  SECTION("by hand over a class, until that is edited") {
+    MakeClass(world, "low", -5);
+    SetClass(world, "second", "low");
+    world.RunFor(seconds(2));
+    PatchWorkload(world, "second", {{"priority", 9}});
+    world.RunFor(seconds(2));
+    world.Patch("workloadpriorityclasses", "", "low", {{"value", -6}});
+    CHECK(line.Next() == "first");
+    CHECK(PriorityOf(world, "second") == -6);
+    CHECK_FALSE(At(world.WorkloadOf("second"), "metadata", "annotations").contains("muster.dev/priority-set-over"));
+  }
   SECTION("by hand and then by a class") {
     PatchWorkload(world, "second", {{"priority", 9}});
     MakeClass(world, "low", -5);
@@ -220,8 +241,7 @@ TEST_CASE("A waiting Job that is edited keeps its place") {
   world.Patch("jobs", "team", "first", {{"spec", {{"parallelism", 1}}}});
   SECTION("") {}
   SECTION("with another template") {
-    world.Patch("jobs", "team", "first",
-                {{"spec", {{"template", {{"spec", {{"nodeSelector", {{"disk", "ssd"}}}}}}}}}});
+    world.Patch("jobs", "team", "first", {{"spec", {{"template", {{"spec", {{"nodeSelector", {{"disk", "ssd"}}}}}}}}}});
   }
   CHECK(line.Next() == "first");
   CHECK(Text(At(world.WorkloadOf("first"), "metadata", "name")) == name);

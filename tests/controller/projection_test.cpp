@@ -173,7 +173,8 @@ TEST_CASE("A deactivated Workload that ran says so, and is reactivated with a co
 // Golden cases max-exec-time and reactivate-after-max-exec, of which the second hangs in the reference.
 TEST_CASE("A Workload whose time is over tells so until somebody activates it, and begins anew") {
   const std::string why = "The workload is deactivated due to exceeding the maximum execution time";
-  const std::string target = "DeactivationTarget=True/MaximumExecutionTimeExceeded: exceeding the maximum execution time";
+  const std::string target =
+      "DeactivationTarget=True/MaximumExecutionTimeExceeded: exceeding the maximum execution time";
   const std::string evicted = "Evicted=True/DeactivatedDueToMaximumExecutionTimeExceeded: " + why;
   Eviction over = StoppedAt(30, "Deactivated", DeactivationMessage("exceeding the maximum execution time"));
   over.underlying_cause = kMaxExecTimeExceeded;
@@ -192,10 +193,9 @@ TEST_CASE("A Workload whose time is over tells so until somebody activates it, a
   facts.eviction = over;
   facts.past_execution_seconds = 20;
   const WorkloadStatus off = Project(leaving, facts, After(35));
-  CHECK(Told(off) ==
-        std::vector<std::string>{kNotAdmitted, target, evicted,
-                                 "QuotaReserved=False/Deactivated: The workload is deactivated",
-                                 "Requeued=False/DeactivatedDueToMaximumExecutionTimeExceeded: " + why});
+  CHECK(Told(off) == std::vector<std::string>{kNotAdmitted, target, evicted,
+                                              "QuotaReserved=False/Deactivated: The workload is deactivated",
+                                              "Requeued=False/DeactivatedDueToMaximumExecutionTimeExceeded: " + why});
   CHECK(off.past_execution_seconds == 20);
   CHECK(off.evictions == over.totals);
 
@@ -208,7 +208,8 @@ TEST_CASE("A Workload whose time is over tells so until somebody activates it, a
   const WorkloadStatus started = Project(off, Admitted(), After(60));
   CHECK(started.past_execution_seconds == 0);
   CHECK(Told(started) == std::vector<std::string>{kAdmitted, "Evicted=False/QuotaReserved: Previously: " + why,
-                                                  kReserved, "Requeued=True/Reactivated: The workload was reactivated"});
+                                                  kReserved,
+                                                  "Requeued=True/Reactivated: The workload was reactivated"});
 }
 
 // Golden case active-false-pending.

@@ -112,7 +112,8 @@ TEST_CASE("A Job that Muster deactivated is deleted when its time is over, and a
     world.Create(std::move(job));
   }
   const auto set_active = [&](const std::string& job, bool active) {
-    world.Patch("workloads", "team", Text(At(world.WorkloadOf(job), "metadata", "name")), {{"spec", {{"active", active}}}});
+    world.Patch("workloads", "team", Text(At(world.WorkloadOf(job), "metadata", "name")),
+                {{"spec", {{"active", active}}}});
   };
   world.RunFor(seconds(10));
   set_active("off", false);
@@ -168,8 +169,8 @@ TEST_CASE("A Workload whose Job went without it is finished, and kept as long as
   }
   REQUIRE(world.RunUntil([&] {
     const auto all = world.List("workloads", "team");
-    return all.size() == 1 &&
-           Text(sim::Get(sim::FindCondition(At(all[0], "status", "conditions"), "Finished"), "reason")) == "OwnerNotFound";
+    return all.size() == 1 && Text(sim::Get(sim::FindCondition(At(all[0], "status", "conditions"), "Finished"),
+                                            "reason")) == "OwnerNotFound";
   }));
   // Its quota is free.
   world.MakeJob("next", 2, 5);

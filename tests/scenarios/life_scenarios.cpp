@@ -163,7 +163,8 @@ SCENARIO_ON_WORLDS(deactivated, "A deactivated gang is stopped and makes room; a
   CHECK(stage.Starts("train") == 2);
 }
 
-SCENARIO_ON_WORLDS(time_over, "A gang whose time is over is stopped and makes room; active again, it has its time anew") {
+SCENARIO_ON_WORLDS(time_over,
+                   "A gang whose time is over is stopped and makes room; active again, it has its time anew") {
   stage.MakeQueue({.quotas = {{.nominal = 1}}});
   stage.Submit({.name = "train", .labels = {{"kueue.x-k8s.io/max-exec-time-seconds", "4"}}});
   stage.AwaitRunning("train");
@@ -180,9 +181,9 @@ SCENARIO_ON_WORLDS(time_over, "A gang whose time is over is stopped and makes ro
   CHECK(Number(At(workload, "status", "accumulatedPastExecutionTimeSeconds")) >= 4);
   stage.Crash();
   stage.Delete(stage.JobPath("next"));
-  stage.Patch("/apis/kueue.x-k8s.io/v1beta2/namespaces/" + stage.ns() + "/workloads/" +
-                  Text(At(workload, "metadata", "name")),
-              {{"spec", {{"active", true}}}});
+  stage.Patch(
+      "/apis/kueue.x-k8s.io/v1beta2/namespaces/" + stage.ns() + "/workloads/" + Text(At(workload, "metadata", "name")),
+      {{"spec", {{"active", true}}}});
   stage.AwaitRunning("train");
   CHECK(stage.Starts("train") == 2);
   stage.AwaitStopped("train");

@@ -111,8 +111,8 @@ int32_t ReclaimablePods(const Job& job, const JobShape& shape);
 // What one pod asks for by the template alone, whatever its namespace adds.
 WrittenRequests RequestsOf(const Job& job);
 // Whether the Job has as many pods as when it was started, of which no more than `record` admits can run, and each
-// asks for what it asked for then, for as long as then. The template's other parts are not compared, nor what stands beside it, a
-// LimitRange say: what runs may go on running.
+// asks for what it asked for then, for as long as then. The template's other parts are not compared, nor what stands
+// beside it, a LimitRange say: what runs may go on running.
 bool RunsAsAdmitted(const Job& job, const Record& record);
 
 // Bounds and values that users state on labels and annotations. ON FAILURE: names key and value.

@@ -28,6 +28,9 @@ inline constexpr std::string_view kJobUidLabel = "kueue.x-k8s.io/job-uid";
 inline constexpr std::string_view kKueueFinalizer = "kueue.x-k8s.io/resource-in-use";
 inline constexpr std::string_view kRecordHolderLabel = "muster.dev/record";  // job or workload
 inline constexpr std::string_view kClaimAnnotation = "muster.dev/claim";
+// The value of the WorkloadPriorityClass when somebody set another spec.priority: that one counts until the class is
+// edited.
+inline constexpr std::string_view kPriorityEditAnnotation = "muster.dev/priority-set-over";
 
 // On pod templates.
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";

@@ -70,10 +70,12 @@ struct Priority {
   friend bool operator==(const Priority&, const Priority&) = default;
 };
 
-// The priority that counts. Its own WorkloadPriorityClass sets the Job's, also later. Any other stays as the Workload
-// was given it, by whomever; and while quota is reserved, so does what kind of class it comes from. `known`: the
-// Workload; may be null.
-Priority EffectivePriority(const Priority& of_job, const Workload* known);
+// The priority that counts: the Workload's, as it was given by whomever. Its WorkloadPriorityClass overrules that with
+// each edit of its own; and while quota is reserved the kind of class stays. `known`: the Workload; may be null.
+// `set_over`: the class's value that somebody is known to have overruled since.
+Priority EffectivePriority(const Priority& of_job, const Workload* known, std::optional<int32_t> set_over);
+// Somebody has changed the priority of a Workload that had its class's. `before` may be null.
+bool IsPriorityEdit(const Priority& of_job, const Workload* before, const Workload& now);
 
 WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional<int32_t> min_count,
                          std::optional<int64_t> max_execution_seconds);

@@ -175,8 +175,8 @@ struct Workload {
   int64_t generation = 0;  // of the object that was decoded; echoed in decisions
   int32_t priority = 0;
   std::string priority_class;
-  WallTime queue_time;  // orders equals; the creation time unless an eviction set it later
-  bool active = true;   // false: deactivated, must not be queued
+  WallTime queue_time;   // orders equals; the creation time unless an eviction set it later
+  bool active = true;    // false: deactivated, must not be queued
   std::string gated_by;  // who holds it back: must not be queued before they let go; empty: nobody
   // Not to be tried before this time (a back-off); unset: at once.
   WallTime not_before;
