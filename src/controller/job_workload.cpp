@@ -82,12 +82,15 @@ int32_t JobController::NeededPods(const Entry& entry) const {
   if (record.admission.pod_sets.empty()) return 0;
   const JobShape now = CurrentShape(job);
   const int32_t admitted = record.admission.pod_sets.front().count;
-  const int32_t needed = std::min(admitted, now.pod_count() - ReclaimablePods(job, now));
-  if (entry.claim->state == ClaimState::kLeaving) {
-    // The stop has set the counts back, and makes no pods.
-    return entry.told.has_value() && entry.told->holds ? std::min(needed, entry.told->pods) : needed;
-  }
+  const int32_t active = job.status.active;
   // Counts of a Job that was edited say nothing of what was admitted.
+  const int32_t left = now.pod_count() < record.pod_count() ? admitted : PodsLeft(job, now);
+  const int32_t needed = std::min(admitted, std::max(left, active));
+  if (entry.claim->state == ClaimState::kLeaving) {
+    // The stop has set the counts back, and no pods are made.
+    const bool told = entry.told.has_value() && entry.told->holds;
+    return told ? std::min(needed, std::max(entry.told->pods, active)) : needed;
+  }
   return RunsAsAdmitted(job, record) ? needed : admitted;
 }
 

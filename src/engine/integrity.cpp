@@ -163,8 +163,8 @@ void EngineSet::Impl::ValidateWorkload(const WorkloadState& workload) const {
     return;
   }
   const ClusterQueueState* target = local->cluster_queue;
-  const bool may_queue = workload.spec.active && local->exists && local->spec.stop_policy == StopPolicy::kNone &&
-                         target != nullptr && target->exists;
+  const bool may_queue = workload.spec.active && workload.spec.gated_by.empty() && local->exists &&
+                         local->spec.stop_policy == StopPolicy::kNone && target != nullptr && target->exists;
   MUSTER_CHECK_MSG(queued == may_queue && (!queued || workload.waiting_in == target), uid);
 }
 

@@ -57,6 +57,7 @@ TEST_CASE("A Job without a queue name is held where the configuration says so, u
   CHECK(ConditionOf(world, "plain", "QuotaReserved") == "False/Misconfigured");
   SetLabel(world, "jobs", "team", "plain", "kueue.x-k8s.io/queue-name", "lq");
   REQUIRE(world.RunUntil([&] { return !Suspended(world, "plain"); }));
+  world.RunFor(seconds(2));
   CHECK(Text(At(world.WorkloadOf("plain"), "spec", "queueName")) == "lq");
   REQUIRE(world.RunUntil([&] { return world.Finished("plain"); }));
   CHECK(Suspended(world, "rogue"));
