@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/controller/names.h"
@@ -137,7 +138,7 @@ void WorkloadWriter::SchedulePump() {
 }
 
 void WorkloadWriter::Pump() {
-  while (in_flight_ < kInFlightMax && !ready_.empty()) {
+  while (in_flight_ < std::min(kInFlightMax, client_->yielding_slots()) && !ready_.empty()) {
     const std::string uid = std::move(ready_.front());
     ready_.pop_front();
     Entry* entry = Find(uid);

@@ -1,7 +1,7 @@
 // Writes Workloads behind the decisions: for each Job it compares the Workload that should be with the one that
 // is, and writes the difference, one write at a time for one Workload. States that come and go faster than writes
-// are skipped. Under load there are at most `kInFlightMax` writes on their way; all else waits here, not yet
-// turned into a body, so that what is written is always the newest.
+// are skipped. Under load there are at most `kInFlightMax` writes on their way, and no more than the client lets
+// beside starts; all else waits here, not yet turned into a body, so that what is written is always the newest.
 //
 // Threading: used from the executor only.
 #pragma once

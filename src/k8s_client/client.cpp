@@ -10,6 +10,7 @@
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/json_writer.h"
 #include "token_bucket.h"
+#include "yielding_window.h"
 
 namespace muster::k8s {
 namespace {
@@ -73,7 +74,11 @@ Result ToResult(HttpResponse response, bool write) {
 class Client::Impl {
  public:
   Impl(Environment env, Transport* transport, ClientOptions options)
-      : env_(env), transport_(transport), options_(options), bucket_(options.qps, options.burst, env.clock->Mono()) {
+      : env_(env),
+        transport_(transport),
+        options_(options),
+        bucket_(options.qps, options.burst, env.clock->Mono()),
+        window_(options.writes_in_flight_max) {
     MUSTER_CHECK(options.writes_in_flight_max > 0);
   }
   ~Impl() { env_.executor->Cancel(timer_); }
@@ -109,6 +114,7 @@ class Client::Impl {
   const ClientOptions& options() const { return options_; }
   int64_t queued(Lane lane) const { return static_cast<int64_t>(lanes_[Index(lane)].size()); }
   int64_t in_flight() const { return writes_in_flight_; }
+  int yielding_slots() const { return window_.Slots(env_.clock->Mono()); }
 
  private:
   struct Call {
@@ -142,9 +148,10 @@ class Client::Impl {
         continue;
       }
       if (writes_in_flight_ >= options_.writes_in_flight_max) return true;
+      if (lane != Lane::kStart && yielding_in_flight_ >= yielding_slots()) return true;
       if (event && events_in_flight_ >= std::max(1, options_.writes_in_flight_max / 4)) return true;
       if (!TakeToken(event ? options_.burst / 4 : 0)) return false;
-      SendWrite(Pop(&queue), event);
+      SendWrite(Pop(&queue), lane);
     }
     return true;
   }
@@ -191,16 +198,21 @@ class Client::Impl {
                      }));
   }
 
-  void SendWrite(Call call, bool event) {
+  void CountInFlight(Lane lane, int by) {
+    writes_in_flight_ += by;
+    yielding_in_flight_ += lane == Lane::kStart ? 0 : by;
+    events_in_flight_ += lane == Lane::kEvent ? by : 0;
+  }
+
+  void SendWrite(Call call, Lane lane) {
     HttpRequest request = std::move(call.request);
     const MonoTime left = env_.clock->Mono();
-    ++writes_in_flight_;
-    events_in_flight_ += event ? 1 : 0;
+    CountInFlight(lane, 1);
     transport_->Call(std::move(request),
-                     Guard([this, left, event, call = std::move(call)](HttpResponse response) mutable {
-                       --writes_in_flight_;
-                       events_in_flight_ -= event ? 1 : 0;
+                     Guard([this, left, lane, call = std::move(call)](HttpResponse response) mutable {
+                       CountInFlight(lane, -1);
                        Observe(call, response, left);
+                       if (lane == Lane::kStart && response.status != 0) window_.Foreground(left, env_.clock->Mono());
                        Pump();
                        Result result = ToResult(std::move(response), true);
                        result.landed_by = left + AddClamped(options_.lands_within(), kAnswerSlack);
@@ -245,7 +257,9 @@ class Client::Impl {
   TokenBucket bucket_;
   std::array<std::deque<Call>, kLaneCount> lanes_;
   std::deque<Call> reads_;
+  YieldingWindow window_;
   int writes_in_flight_ = 0;
+  int yielding_in_flight_ = 0;  // all but starts and stops
   int events_in_flight_ = 0;
   int reads_in_flight_ = 0;
   Executor::TimerId timer_ = 0;
@@ -328,6 +342,7 @@ Transport* Client::transport() const { return impl_->transport(); }
 const ClientOptions& Client::options() const { return impl_->options(); }
 int64_t Client::queued(Lane lane) const { return impl_->queued(lane); }
 int64_t Client::in_flight() const { return impl_->in_flight(); }
+int Client::yielding_slots() const { return impl_->yielding_slots(); }
 
 std::string Client::Path(const Resource& resource, const std::string& ns) {
   std::string path = resource.group.empty()

@@ -221,6 +221,81 @@ TEST_CASE("writes in flight are bounded, and events may take only a quarter") {
   CHECK(f.transport.pending() == 10);
 }
 
+// By hand: a start takes 4 ms on an idle server. At 40 ms each all are late (more than 2 x 4 + 5), so what yields is
+// halved with each but those that answer the same delay: 8, 4, 2, 1.
+TEST_CASE("while starts come back late what can wait yields, and has all of it again when they are over") {
+  ClientOptions options;
+  options.qps = 0;
+  options.writes_in_flight_max = 8;
+  Fixture f(options);
+  Result r;
+  const auto start = [&f, &r](milliseconds takes) {
+    f.Patch(Lane::kStart, "start", &r);
+    f.executor.RunFor(takes);
+    f.transport.Answer(200);
+    f.executor.RunReady();
+  };
+  CHECK(f.client.yielding_slots() == 8);
+  for (int i = 0; i < 3; ++i) start(milliseconds(4));
+  CHECK(f.client.yielding_slots() == 8);
+
+  for (int i = 0; i < 12; ++i) start(milliseconds(40));
+  CHECK(f.client.yielding_slots() == 1);
+  for (int i = 0; i < 5; ++i) f.Patch(Lane::kWorkload, "workload", &r);
+  for (int i = 0; i < 5; ++i) f.Patch(Lane::kEvent, "event", &r);
+  CHECK(f.transport.pending() == 1);
+  f.Patch(Lane::kStart, "start", &r);
+  CHECK(f.transport.pending() == 2);
+
+  SECTION("each that comes back goes on with the next") {
+    f.transport.Answer(200);  // the Workload's
+    f.executor.RunReady();
+    CHECK(f.transport.pending() == 2);
+    CHECK(f.client.queued(Lane::kWorkload) == 3);
+  }
+  SECTION("no start for a while: all may leave") {
+    f.executor.RunFor(milliseconds(300));
+    CHECK(f.client.yielding_slots() == 8);
+    f.transport.Answer(200);
+    f.executor.RunReady();
+    CHECK(f.client.queued(Lane::kWorkload) == 0);
+  }
+  SECTION("starts in time again: one more for each") {
+    f.transport.Answer(200);
+    f.transport.Answer(200);
+    f.executor.RunReady();
+    for (int i = 0; i < 40; ++i) {
+      f.Patch(Lane::kStart, "start", &r);
+      f.executor.RunFor(milliseconds(4));
+      while (f.transport.pending() > 0) f.transport.Answer(200);
+      f.executor.RunReady();
+    }
+    CHECK(f.client.yielding_slots() == 8);
+  }
+}
+
+TEST_CASE("a server that is always busy does not keep what can wait from leaving") {
+  ClientOptions options;
+  options.qps = 0;
+  options.writes_in_flight_max = 8;
+  Fixture f(options);
+  Result r;
+  const auto starts = [&f, &r](int count, milliseconds takes) {
+    for (int i = 0; i < count; ++i) {
+      f.Patch(Lane::kStart, "start", &r);
+      f.executor.RunFor(takes);
+      f.transport.Answer(200);
+      f.executor.RunReady();
+    }
+  };
+  starts(3, milliseconds(4));
+  starts(20, milliseconds(50));  // one second
+  CHECK(f.client.yielding_slots() == 1);
+  starts(200, milliseconds(50));  // ten seconds more: a slot each two seconds
+  CHECK(f.client.yielding_slots() >= 5);
+  CHECK(f.client.yielding_slots() < 8);
+}
+
 TEST_CASE("the bucket limits all but the lease") {
   ClientOptions options;
   options.qps = 10;

@@ -4,7 +4,8 @@
 // Writes wait in lanes and leave in this order: starts and stops before Workloads before queue status
 // before events (design, decision 6). Reads leave before writes. A token bucket (qps, burst) covers every
 // call but the lease's and watches, as client-go's does. Events leave the last quarter of the bucket's burst
-// and three quarters of the slots to others.
+// and three quarters of the slots to others. While the API server answers starts late, the lanes behind them yield:
+// fewer of their writes are on their way at once.
 //
 // A read that is answered 429, or 5xx with Retry-After, is tried again here, up to ten times. A write never
 // is: its state may have moved on, so its caller decides.
@@ -118,6 +119,8 @@ class Client {
   // Writes that wait for a token or a slot, by lane.
   int64_t queued(Lane lane) const;
   int64_t in_flight() const;
+  // How many writes of the lanes behind kStart may be on their way now; at least one.
+  int yielding_slots() const;
 
   static std::string Path(const Resource& resource, const std::string& ns);
   static std::string Path(const Resource& resource, const ObjectKey& key, std::string_view subresource = {});
