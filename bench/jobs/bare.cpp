@@ -9,7 +9,8 @@ namespace {
 
 // As large as a real admission's record, and not one: another annotation, so that no controller reads it.
 constexpr std::string_view kRecord =
-    R"({"claim":"1-1","state":"started","clusterQueue":"bench","podSets":[{"name":"main","count":4,"flavors":{"cpu":"bench"}}],"inject":{"nodeSelector":{},"labels":["kueue.x-k8s.io/podset"]}})";
+    R"({"claim":"1-1","state":"started","clusterQueue":"bench","podSets":[{"name":"main","count":4,"flavors":)"
+    R"({"cpu":"bench"}}],"inject":{"nodeSelector":{},"labels":["kueue.x-k8s.io/podset"]}})";
 
 std::string StartPatch(const WatchedJob& job) {
   k8s::JsonWriter w;
@@ -31,10 +32,11 @@ std::string StartPatch(const WatchedJob& job) {
 
 }  // namespace
 
-BareClient::BareClient(Environment env, k8s::Client* client, std::string ns, bool all_writes)
+BareClient::BareClient(Environment env, k8s::Client* client, std::string ns, int pods, bool all_writes)
     : env_(env),
       client_(client),
       ns_(std::move(ns)),
+      pods_(pods),
       all_writes_(all_writes),
       jobs_(env, client, k8s::kJobs, {}, DecodeWatchedJob,
             {.upserted =
@@ -44,9 +46,12 @@ BareClient::BareClient(Environment env, k8s::Client* client, std::string ns, boo
              .deleted = [](const auto&) {},
              .undecodable = [](const absl::Status&) {}}) {
   for (const k8s::Resource& resource :
-       {k8s::kWorkloads, k8s::kClusterQueues, k8s::kLocalQueues, k8s::kResourceFlavors, k8s::kNamespaces}) {
+       {k8s::kWorkloads, k8s::kClusterQueues, k8s::kLocalQueues, k8s::kCohorts, k8s::kResourceFlavors, k8s::kNamespaces,
+        k8s::kLimitRanges, k8s::kRuntimeClasses, k8s::kPriorityClasses, k8s::kWorkloadPriorityClasses}) {
+    k8s::InformerOptions options;
+    options.metadata_only = resource.plural == k8s::kNamespaces.plural;
     others_.push_back(std::make_unique<k8s::Informer<WatchedWorkload>>(
-        env, client, resource, k8s::InformerOptions{}, DecodeWatchedWorkload,
+        env, client, resource, options, DecodeWatchedWorkload,
         k8s::Informer<WatchedWorkload>::Handler{.upserted = [](const auto&, const auto&) {},
                                                 .deleted = [](const auto&) {},
                                                 .undecodable = [](const absl::Status&) {}}));
@@ -77,7 +82,7 @@ void BareClient::StartJob(const WatchedJob& job) {
 }
 
 void BareClient::CreateWorkload(const std::string& name, const std::string& uid) {
-  k8s::JsonDocument job(JobManifest(name, 4));
+  k8s::JsonDocument job(JobManifest(name, pods_));
   k8s::JsonWriter w;
   w.StartObject().Field("apiVersion", "kueue.x-k8s.io/v1beta2").Field("kind", "Workload");
   w.Key("metadata").StartObject().Field("name", "job-" + name).Key("labels").Map({{"kueue.x-k8s.io/job-uid", uid}});
@@ -85,7 +90,7 @@ void BareClient::CreateWorkload(const std::string& name, const std::string& uid)
   w.Field("name", name).Field("uid", uid).Field("controller", true).Field("blockOwnerDeletion", true);
   w.EndObject().EndArray().EndObject();
   w.Key("spec").StartObject().Field("queueName", "bench").Field("priority", 0).Field("active", true);
-  w.Key("podSets").StartArray().StartObject().Field("name", "main").Field("count", 4);
+  w.Key("podSets").StartArray().StartObject().Field("name", "main").Field("count", pods_);
   w.Key("template").Raw(job.root()["spec"]["template"].Raw()).EndObject().EndArray().EndObject().EndObject();
   client_->Create(k8s::Lane::kWorkload, k8s::kWorkloads, ns_, w.Take(),
                   [this, workload = "job-" + name](const k8s::Result& result) {
@@ -109,8 +114,8 @@ void BareClient::PatchStatus(const std::string& name, const std::string& body) {
   w.Field("resourceVersion", created.root()["metadata"]["resourceVersion"].String()).EndObject();
   w.Key("status").StartObject().Key("conditions").Conditions(conditions);
   w.Key("admission").StartObject().Field("clusterQueue", "bench").Key("podSetAssignments").StartArray();
-  w.StartObject().Field("name", "main").Field("count", 4).Key("flavors").Map({{"cpu", "bench"}});
-  w.Key("resourceUsage").Map({{"cpu", "4"}}).EndObject().EndArray().EndObject().EndObject().EndObject();
+  w.StartObject().Field("name", "main").Field("count", pods_).Key("flavors").Map({{"cpu", "bench"}});
+  w.Key("resourceUsage").Map({{"cpu", std::to_string(pods_)}}).EndObject().EndArray().EndObject().EndObject().EndObject();
   client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, {ns_, name}, "status", k8s::PatchType::kMergePatch, w.Take(),
                  [this](const k8s::Result& result) { failed_ += result.ok() ? 0 : 1; });
 }

@@ -5,8 +5,8 @@
 // Threading: used from the executor only.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +18,8 @@ namespace muster::bench {
 
 class BareClient {
  public:
-  // `all_writes`: Workload create and status patch too, after the start.
-  BareClient(Environment env, k8s::Client* client, std::string ns, bool all_writes);
+  // Starts the Jobs in `ns`, of `pods` pods each. `all_writes`: Workload create and status patch too, after the start.
+  BareClient(Environment env, k8s::Client* client, std::string ns, int pods, bool all_writes);
   void Start();
   bool synced() const;
   int failed() const { return failed_; }
@@ -32,6 +32,7 @@ class BareClient {
   Environment env_;
   k8s::Client* client_;
   std::string ns_;
+  int pods_;
   bool all_writes_;
   int failed_ = 0;
   std::set<std::string> seen_;

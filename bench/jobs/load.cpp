@@ -83,17 +83,21 @@ void Load::CreateMore() {
     begun_ = true;
     first_ = env_.clock->Mono();
   }
-  while (next_ < options_.jobs && in_flight_ < options_.creators) {
-    const std::string name = JobName(next_++);
-    ++in_flight_;
-    created_[name] = env_.clock->Mono();
-    client_->Create(k8s::Lane::kStart, k8s::kJobs, options_.ns, JobManifest(name, options_.pods),
-                    [this, name](const k8s::Result& result) { Created(name, result); });
-    if (options_.pace > Duration(0)) {
-      env_.executor->PostAt(env_.clock->Mono() + options_.pace, [this] { CreateMore(); });
-      return;
-    }
+  if (options_.pace > Duration(0)) {
+    if (next_ >= options_.jobs) return;
+    CreateOne();
+    env_.executor->PostAt(env_.clock->Mono() + options_.pace, [this] { CreateMore(); });
+    return;
   }
+  while (next_ < options_.jobs && in_flight_ < options_.creators) CreateOne();
+}
+
+void Load::CreateOne() {
+  const std::string name = JobName(next_++);
+  ++in_flight_;
+  created_[name] = env_.clock->Mono();
+  client_->Create(k8s::Lane::kStart, k8s::kJobs, options_.ns, JobManifest(name, options_.pods),
+                  [this, name](const k8s::Result& result) { Created(name, result); });
 }
 
 void Load::Created(const std::string& name, const k8s::Result& result) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,7 +21,7 @@ struct LoadOptions {
   std::string ns;
   int jobs = 2000;
   int pods = 4;       // parallelism of each
-  int creators = 16;  // creates in flight
+  int creators = 16;  // creates in flight, where there is no pace
   // Time between two creations; zero: as fast as the creators can.
   Duration pace{0};
   bool expect_workloads = true;  // wait for the Workloads too
@@ -60,6 +61,7 @@ class Load {
 
  private:
   void CreateMore();
+  void CreateOne();
   void Created(const std::string& name, const k8s::Result& result);
   void SeenStarted(const std::string& name);
   void MaybeDone();

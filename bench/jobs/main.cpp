@@ -1,15 +1,17 @@
 // bench-jobs: how fast a controller starts Jobs on a real API server, and how fast a client without
 // decisions would.
 //
-//   bench-jobs --kubeconfig admin.conf --phase controller            whatever controller runs there
-//   bench-jobs --kubeconfig admin.conf --phase start-only  --bare-kubeconfig starter.conf
-//   bench-jobs --kubeconfig admin.conf --phase all-writes  --bare-kubeconfig starter.conf
+//   bench-jobs --kubeconfig admin.conf --namespace bench                  whatever controller runs there
+//   bench-jobs --kubeconfig admin.conf --namespace bench --phase start-only --bare-kubeconfig starter.conf
+//   bench-jobs --kubeconfig admin.conf --namespace bench --phase all-writes --bare-kubeconfig starter.conf
 //
-// For the two ceilings no controller may run; scripts/bench-jobs runs all three in turn on one server.
+// For the two ceilings no controller may run; scripts/bench-jobs runs all three in turn, each on a server of its own.
+// Prints one line of name=value, and with --audit-log the writes a Job by client and kind below it. What it made stays.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 
 #include "bare.h"
 #include "load.h"
@@ -30,6 +32,12 @@ struct Arguments {
   int pace_ms = 0;
   int limit_seconds = 600;
 };
+
+constexpr Duration kPoll = std::chrono::milliseconds(100);
+// Before the load, for caches to fill.
+constexpr Duration kSettle = std::chrono::seconds(2);
+// After it, so that what a controller writes behind (queue status, Events) counts as well.
+constexpr Duration kWriteBehind = std::chrono::seconds(3);
 
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -124,15 +132,31 @@ class Bench {
                           });
   }
 
-  // A controller gets a moment to see its queue; the bare client must have its watches open.
+  // Begins once the controller has taken up its queue, or the bare client has its watches open.
   void Settle() {
-    if (arguments_.phase != "controller") {
-      bare_ = std::make_unique<BareClient>(env_, bare_connection_.client.get(), arguments_.load.ns,
-                                           arguments_.phase == "all-writes");
-      bare_->Start();
-    }
-    executor_->PostAt(clock_.Mono() + std::chrono::seconds(2), [this] {
-      ReadCpu([this](double cpu) {
+    if (arguments_.phase == "controller") return AwaitQueue();
+    bare_ = std::make_unique<BareClient>(env_, bare_connection_.client.get(), arguments_.load.ns, arguments_.load.pods,
+                                         arguments_.phase == "all-writes");
+    bare_->Start();
+    AwaitBare();
+  }
+  void AwaitBare() {
+    if (bare_->synced()) return Begin();
+    executor_->PostAt(clock_.Mono() + kPoll, [this] { AwaitBare(); });
+  }
+  void AwaitQueue() {
+    admin_.client->Get(k8s::kClusterQueues, {"", "bench"}, [this](const k8s::Result& result) {
+      if (result.ok()) {
+        k8s::JsonDocument queue(result.body);
+        if (k8s::IsTrue(k8s::DecodeConditions(queue.root()["status"]["conditions"]), "Active")) return Begin();
+      }
+      executor_->PostAt(clock_.Mono() + kPoll, [this] { AwaitQueue(); });
+    });
+  }
+
+  void Begin() {
+    executor_->PostAt(clock_.Mono() + kSettle, [this] {
+      ReadCpu([this](std::optional<double> cpu) {
         cpu_before_ = cpu;
         audit_offset_ = FileSize(arguments_.audit_log);
         load_ = std::make_unique<Load>(env_, admin_.client.get(), arguments_.load,
@@ -143,23 +167,29 @@ class Bench {
   }
 
   void Loaded(const LoadResult& result) {
-    ReadCpu([this, result](double cpu) {
-      Report(result, cpu - cpu_before_);
-      Stop(result.failed_creates == 0 ? 0 : 1);
+    executor_->PostAt(clock_.Mono() + kWriteBehind, [this, result] {
+      ReadCpu([this, result](std::optional<double> cpu) {
+        Report(result, cpu);
+        Stop(result.failed_creates == 0 ? 0 : 1);
+      });
     });
   }
 
-  void ReadCpu(std::function<void(double)> done) {
+  void ReadCpu(std::function<void(std::optional<double>)> done) {
     admin_.client->Read("/metrics", "", [done](const k8s::Result& result) { done(CpuSeconds(result.body)); });
   }
 
-  void Report(const LoadResult& r, double cpu) {
+  void Report(const LoadResult& r, std::optional<double> cpu) {
     const double jobs = static_cast<double>(r.create_to_start.size());
-    std::printf("phase=%s jobs=%.0f created_per_s=%.1f started_per_s=%.1f p50_s=%.4f p99_s=%.4f",
-                arguments_.phase.c_str(), jobs, jobs / Seconds(r.creating), jobs / Seconds(r.started),
-                Percentile(r.create_to_start, 0.50), Percentile(r.create_to_start, 0.99));
-    std::printf(" workloads_true_s=%.2f apiserver_cpu_ms_per_job=%.2f failed_creates=%d failed_bare_writes=%d\n",
-                Seconds(r.workloads), cpu * 1000 / jobs, r.failed_creates, bare_ ? bare_->failed() : 0);
+    std::printf("phase=%s%s jobs=%.0f created_per_s=%.1f started_per_s=%.1f p50_ms=%.1f p99_ms=%.1f",
+                arguments_.phase.c_str(), arguments_.pace_ms > 0 ? "-paced" : "", jobs, jobs / Seconds(r.creating),
+                jobs / Seconds(r.started), Percentile(r.create_to_start, 0.50) * 1000,
+                Percentile(r.create_to_start, 0.99) * 1000);
+    if (arguments_.load.expect_workloads) std::printf(" workloads_true_s=%.2f", Seconds(r.workloads));
+    if (cpu && cpu_before_) std::printf(" apiserver_cpu_ms_per_job=%.2f", (*cpu - *cpu_before_) * 1000 / jobs);
+    std::printf(" failed_creates=%d", r.failed_creates);
+    if (bare_) std::printf(" failed_bare_writes=%d", bare_->failed());
+    std::printf("\n");
     if (arguments_.audit_log.empty()) return;
     for (const auto& [key, count] : AuditedWrites(arguments_.audit_log, audit_offset_, arguments_.load.ns)) {
       std::printf("  writes a Job: %5.2f  %s  %s\n", count / jobs, key.second.c_str(), key.first.c_str());
@@ -180,7 +210,7 @@ class Bench {
   Connection bare_connection_;
   std::unique_ptr<BareClient> bare_;
   std::unique_ptr<Load> load_;
-  double cpu_before_ = 0;
+  std::optional<double> cpu_before_;
   long audit_offset_ = 0;
   int exit_code_ = 0;
 };

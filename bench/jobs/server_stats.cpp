@@ -7,10 +7,11 @@
 
 namespace muster::bench {
 
-double CpuSeconds(const std::string& metrics_text) {
+std::optional<double> CpuSeconds(const std::string& metrics_text) {
   constexpr std::string_view kName = "\nprocess_cpu_seconds_total ";
   const size_t at = metrics_text.find(kName);
-  return at == std::string::npos ? -1 : std::strtod(metrics_text.c_str() + at + kName.size(), nullptr);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtod(metrics_text.c_str() + at + kName.size(), nullptr);
 }
 
 std::map<std::pair<std::string, std::string>, int> AuditedWrites(const std::string& path, long offset,
@@ -22,10 +23,13 @@ std::map<std::pair<std::string, std::string>, int> AuditedWrites(const std::stri
     k8s::JsonDocument document(line);
     const auto event = document.root();
     const std::string verb = event["verb"].String();
-    if (event["stage"].String() != "ResponseComplete" || event["objectRef"]["namespace"].String() != ns) continue;
+    const auto object = event["objectRef"];
+    const std::string where = object["namespace"].String();
+    if (event["stage"].String() != "ResponseComplete") continue;
+    if (where != ns && (!where.empty() || object["apiGroup"].String() != "kueue.x-k8s.io")) continue;
     if (verb == "get" || verb == "list" || verb == "watch") continue;
-    std::string what = verb + " " + event["objectRef"]["resource"].String();
-    if (const std::string sub = event["objectRef"]["subresource"].String(); !sub.empty()) what += "/" + sub;
+    std::string what = verb + " " + object["resource"].String();
+    if (const std::string sub = object["subresource"].String(); !sub.empty()) what += "/" + sub;
     ++counts[{event["user"]["username"].String(), what}];
   }
   return counts;
