@@ -26,13 +26,13 @@ absl::StatusOr<WatchedJob> DecodeWatchedJob(std::string_view json) {
 
 absl::StatusOr<WatchedWorkload> DecodeWatchedWorkload(std::string_view json) {
   k8s::JsonDocument document(json);
-  const auto conditions = k8s::DecodeConditions(document.root()["status"]["conditions"]);
-  WatchedWorkload workload{.meta = k8s::DecodeMeta(document.root()), .admitted = k8s::IsTrue(conditions, "Admitted")};
+  WatchedWorkload workload{.meta = k8s::DecodeMeta(document.root()),
+                           .conditions = k8s::DecodeConditions(document.root()["status"]["conditions"])};
   if (auto status = document.Finish("Workload"); !status.ok()) return status;
   return workload;
 }
 
-std::string JobManifest(const std::string& name, int pods) {
+std::string JobManifest(const std::string& name, int pods, int template_bytes) {
   k8s::JsonWriter w;
   w.StartObject().Field("apiVersion", "batch/v1").Field("kind", "Job");
   w.Key("metadata").StartObject().Field("name", name);
@@ -40,6 +40,11 @@ std::string JobManifest(const std::string& name, int pods) {
   w.Key("spec").StartObject().Field("suspend", true).Field("parallelism", pods).Field("completions", pods);
   w.Key("template").StartObject().Key("spec").StartObject().Field("restartPolicy", "Never");
   w.Key("containers").StartArray().StartObject().Field("name", "main").Field("image", "registry.k8s.io/pause:3.10");
+  if (template_bytes > 0) {
+    std::string text;
+    while (text.size() < static_cast<size_t>(template_bytes)) text.append(name).append(" ");
+    w.Key("env").StartArray().StartObject().Field("name", "TEXT").Field("value", text).EndObject().EndArray();
+  }
   w.Key("resources").StartObject().Key("requests").Map({{"cpu", "1"}}).EndObject();
   w.EndObject().EndArray().EndObject().EndObject().EndObject().EndObject();
   return w.Take();
@@ -60,7 +65,7 @@ Load::Load(Environment env, k8s::Client* client, LoadOptions options, std::funct
       watched_workloads_(env, client, k8s::kWorkloads, InNamespace(options.ns), DecodeWatchedWorkload,
                          {.upserted =
                               [this](const auto& workload, const auto&) {
-                                if (workload->admitted && workloads_.insert(workload->meta.name).second) {
+                                if (Reached(*workload) && workloads_.insert(workload->meta.name).second) {
                                   result_.workloads = env_.clock->Mono() - first_;
                                   MaybeDone();
                                 }
@@ -70,12 +75,12 @@ Load::Load(Environment env, k8s::Client* client, LoadOptions options, std::funct
 
 void Load::Start() {
   jobs_.Start();
-  if (options_.expect_workloads) watched_workloads_.Start();
+  if (options_.goal != Goal::kStarted) watched_workloads_.Start();
   CreateMore();
 }
 
 void Load::CreateMore() {
-  if (!jobs_.synced() || (options_.expect_workloads && !watched_workloads_.synced())) {
+  if (!jobs_.synced() || (options_.goal != Goal::kStarted && !watched_workloads_.synced())) {
     env_.executor->PostAt(env_.clock->Mono() + std::chrono::milliseconds(20), [this] { CreateMore(); });
     return;
   }
@@ -96,7 +101,7 @@ void Load::CreateOne() {
   const std::string name = JobName(next_++);
   ++in_flight_;
   created_[name] = env_.clock->Mono();
-  client_->Create(k8s::Lane::kStart, k8s::kJobs, options_.ns, JobManifest(name, options_.pods),
+  client_->Create(k8s::Lane::kStart, k8s::kJobs, options_.ns, JobManifest(name, options_.pods, options_.template_bytes),
                   [this, name](const k8s::Result& result) { Created(name, result); });
 }
 
@@ -122,13 +127,19 @@ void Load::SeenStarted(const std::string& name) {
 
 std::string Load::Progress() const {
   return std::to_string(next_) + " created, " + std::to_string(started_.size()) + " started, " +
-         std::to_string(workloads_.size()) + " Workloads admitted";
+         std::to_string(workloads_.size()) + " Workloads as they should be";
+}
+
+bool Load::Reached(const WatchedWorkload& workload) const {
+  if (options_.goal == Goal::kWaiting) return k8s::FindCondition(workload.conditions, "QuotaReserved") != nullptr;
+  return k8s::IsTrue(workload.conditions, "Admitted");
 }
 
 void Load::MaybeDone() {
   const size_t expected = static_cast<size_t>(options_.jobs - result_.failed_creates);
-  if (next_ < options_.jobs || in_flight_ > 0 || started_.size() < expected) return;
-  if (options_.expect_workloads && workloads_.size() < expected) return;
+  if (next_ < options_.jobs || in_flight_ > 0) return;
+  if (options_.goal != Goal::kWaiting && started_.size() < expected) return;
+  if (options_.goal != Goal::kStarted && workloads_.size() < expected) return;
   if (done_) std::exchange(done_, nullptr)(result_);
 }
 

@@ -1,10 +1,11 @@
 // The load: N suspended gang Jobs, created by a number of creators, and a watch that notes when each was
-// seen started and when its Workload was seen admitted. It works against any controller that speaks
+// seen started and when its Workload said so. It works against any controller that speaks
 // Kueue's API.
 //
 // Threading: used from the executor only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,20 +18,28 @@
 
 namespace muster::bench {
 
+// When a load is over.
+enum class Goal : uint8_t {
+  kStarted,   // all Jobs were seen unsuspended
+  kAdmitted,  // and all Workloads Admitted
+  kWaiting,   // all Workloads were seen to say why they wait
+};
+
 struct LoadOptions {
-  std::string ns;
+  std::string ns = "bench";
   int jobs = 2000;
-  int pods = 4;       // parallelism of each
+  int pods = 4;            // parallelism of each
+  int template_bytes = 0;  // added to each Job's template, different in each
   int creators = 16;  // creates in flight, where there is no pace
   // Time between two creations; zero: as fast as the creators can.
   Duration pace{0};
-  bool expect_workloads = true;  // wait for the Workloads too
+  Goal goal = Goal::kAdmitted;
 };
 
 struct LoadResult {
   Duration creating{0};                   // first to last create
   Duration started{0};                    // first create until the last Job was seen unsuspended
-  Duration workloads{0};                  // first create until the last Workload was seen Admitted
+  Duration workloads{0};                  // first create until the last Workload said what the goal asks for
   std::vector<Duration> create_to_start;  // per Job, from sending the create
   int failed_creates = 0;
 };
@@ -42,14 +51,15 @@ struct WatchedJob {
 
 struct WatchedWorkload {
   k8s::ObjectMeta meta;
-  bool admitted = false;
+  std::vector<k8s::Condition> conditions;
 };
 
 absl::StatusOr<WatchedJob> DecodeWatchedJob(std::string_view json);
 absl::StatusOr<WatchedWorkload> DecodeWatchedWorkload(std::string_view json);
 
-// RETURNS: the manifest of one suspended Job of `pods` pods that asks for one cpu each.
-std::string JobManifest(const std::string& name, int pods);
+// RETURNS: the manifest of one suspended Job of `pods` pods that asks for one cpu each. `template_bytes`: about as many
+// more in its template, made of the name.
+std::string JobManifest(const std::string& name, int pods, int template_bytes = 0);
 
 // Runs one load from Start until `done`.
 class Load {
@@ -64,6 +74,7 @@ class Load {
   void CreateOne();
   void Created(const std::string& name, const k8s::Result& result);
   void SeenStarted(const std::string& name);
+  bool Reached(const WatchedWorkload& workload) const;
   void MaybeDone();
 
   Environment env_;
@@ -77,7 +88,7 @@ class Load {
   MonoTime first_{};
   std::map<std::string, MonoTime> created_;  // by name, until started
   std::set<std::string> started_;
-  std::set<std::string> workloads_;
+  std::set<std::string> workloads_;  // that say what the goal asks for
   k8s::Informer<WatchedJob> jobs_;
   k8s::Informer<WatchedWorkload> watched_workloads_;
 };

@@ -5,6 +5,9 @@
 //   bench-jobs --kubeconfig admin.conf --namespace bench --phase start-only --bare-kubeconfig starter.conf
 //   bench-jobs --kubeconfig admin.conf --namespace bench --phase all-writes --bare-kubeconfig starter.conf
 //
+//   bench-jobs --kubeconfig admin.conf --namespace bench --phase waiting  the queue has no quota: all wait
+//   bench-jobs --kubeconfig admin.conf --phase list                       how long a client lists Jobs and Workloads
+//
 // For the two ceilings no controller may run; scripts/bench-jobs runs all three in turn, each on a server of its own.
 // Prints one line of name=value, and with --audit-log the writes a Job by client and kind below it. What it made stays.
 #include <CLI/CLI.hpp>
@@ -14,6 +17,7 @@
 #include <optional>
 
 #include "bare.h"
+#include "list.h"
 #include "load.h"
 #include "muster/k8s_client/connection.h"
 #include "muster/k8s_client/json_reader.h"
@@ -31,6 +35,10 @@ struct Arguments {
   LoadOptions load;
   int pace_ms = 0;
   int limit_seconds = 600;
+
+  // Some controller is at work, and gets a queue.
+  bool ForController() const { return phase == "controller" || phase == "waiting"; }
+  bool ForBareClient() const { return phase == "start-only" || phase == "all-writes"; }
 };
 
 constexpr Duration kPoll = std::chrono::milliseconds(100);
@@ -75,7 +83,7 @@ class Bench {
     auto admin = bench::Connect(env_, arguments_.kubeconfig);
     if (!admin.ok()) return admin.status();
     admin_ = std::move(*admin);
-    if (arguments_.phase == "controller") return absl::OkStatus();
+    if (!arguments_.ForBareClient()) return absl::OkStatus();
     auto bare = bench::Connect(env_, arguments_.bare_kubeconfig);
     if (!bare.ok()) return bare.status();
     bare_connection_ = std::move(*bare);
@@ -87,13 +95,23 @@ class Bench {
       std::fprintf(stderr, "time limit: %s\n", load_ ? load_->Progress().c_str() : "not begun");
       Stop(1);
     });
-    SetUp();
+    arguments_.phase == "list" ? List() : SetUp();
     executor_->Run();
   }
   int exit_code() const { return exit_code_; }
 
  private:
-  // Namespace and, for a controller, one roomy queue. What exists already is left as it is.
+  void List() {
+    lists_ = std::make_unique<Lists>(env_, admin_.client.get(), [this](const ListResult& result) {
+      std::printf("phase=list jobs=%lld workloads=%lld bytes=%lld list_s=%.3f\n", static_cast<long long>(result.jobs),
+                  static_cast<long long>(result.workloads), static_cast<long long>(result.bytes),
+                  Seconds(result.took));
+      Stop(0);
+    });
+    lists_->Start();
+  }
+
+  // Namespace and, for a controller, one queue: roomy, or without quota. What exists already is left as it is.
   void SetUp() {
     struct Item {
       k8s::Resource resource;
@@ -103,13 +121,15 @@ class Bench {
     const std::string& ns = arguments_.load.ns;
     std::vector<Item> items = {
         {k8s::kNamespaces, "", R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":")" + ns + R"("}})"}};
-    if (arguments_.phase == "controller") {
+    if (arguments_.ForController()) {
+      const std::string quota = arguments_.phase == "waiting" ? "0" : "1000000";
       const std::string head = R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":")";
       items.push_back({k8s::kResourceFlavors, "", head + R"(ResourceFlavor","metadata":{"name":"bench"}})"});
       items.push_back(
           {k8s::kClusterQueues, "",
            head + R"(ClusterQueue","metadata":{"name":"bench"},"spec":{"namespaceSelector":{},"resourceGroups":[)" +
-               R"({"coveredResources":["cpu"],"flavors":[{"name":"bench","resources":[{"name":"cpu","nominalQuota":"1000000"}]}]}]}})"});
+               R"({"coveredResources":["cpu"],"flavors":[{"name":"bench","resources":[{"name":"cpu",)" +
+               R"("nominalQuota":")" + quota + R"("}]}]}]}})"});
       items.push_back({k8s::kLocalQueues, ns,
                        head + R"(LocalQueue","metadata":{"name":"bench","namespace":")" + ns +
                            R"("},"spec":{"clusterQueue":"bench"}})"});
@@ -134,7 +154,7 @@ class Bench {
 
   // Begins once the controller has taken up its queue, or the bare client has its watches open.
   void Settle() {
-    if (arguments_.phase == "controller") return AwaitQueue();
+    if (arguments_.ForController()) return AwaitQueue();
     bare_ = std::make_unique<BareClient>(env_, bare_connection_.client.get(), arguments_.load.ns, arguments_.load.pods,
                                          arguments_.phase == "all-writes");
     bare_->Start();
@@ -180,12 +200,14 @@ class Bench {
   }
 
   void Report(const LoadResult& r, std::optional<double> cpu) {
-    const double jobs = static_cast<double>(r.create_to_start.size());
-    std::printf("phase=%s%s jobs=%.0f created_per_s=%.1f started_per_s=%.1f p50_ms=%.1f p99_ms=%.1f",
-                arguments_.phase.c_str(), arguments_.pace_ms > 0 ? "-paced" : "", jobs, jobs / Seconds(r.creating),
-                jobs / Seconds(r.started), Percentile(r.create_to_start, 0.50) * 1000,
-                Percentile(r.create_to_start, 0.99) * 1000);
-    if (arguments_.load.expect_workloads) std::printf(" workloads_true_s=%.2f", Seconds(r.workloads));
+    const double jobs = arguments_.load.jobs - r.failed_creates;
+    std::printf("phase=%s%s jobs=%.0f created_per_s=%.1f", arguments_.phase.c_str(),
+                arguments_.pace_ms > 0 ? "-paced" : "", jobs, jobs / Seconds(r.creating));
+    if (arguments_.load.goal != Goal::kWaiting) {
+      std::printf(" started_per_s=%.1f p50_ms=%.1f p99_ms=%.1f", jobs / Seconds(r.started),
+                  Percentile(r.create_to_start, 0.50) * 1000, Percentile(r.create_to_start, 0.99) * 1000);
+    }
+    if (arguments_.load.goal != Goal::kStarted) std::printf(" workloads_true_s=%.2f", Seconds(r.workloads));
     if (cpu && cpu_before_) std::printf(" apiserver_cpu_ms_per_job=%.2f", (*cpu - *cpu_before_) * 1000 / jobs);
     std::printf(" failed_creates=%d", r.failed_creates);
     if (bare_) std::printf(" failed_bare_writes=%d", bare_->failed());
@@ -210,6 +232,7 @@ class Bench {
   Connection bare_connection_;
   std::unique_ptr<BareClient> bare_;
   std::unique_ptr<Load> load_;
+  std::unique_ptr<Lists> lists_;
   std::optional<double> cpu_before_;
   long audit_offset_ = 0;
   int exit_code_ = 0;
@@ -220,18 +243,21 @@ int Main(int argc, char** argv) {
   CLI::App app("Creates suspended gang Jobs and measures how they are started.");
   app.add_option("--kubeconfig", a.kubeconfig, "an administrator's")->required();
   app.add_option("--bare-kubeconfig", a.bare_kubeconfig, "of the client that stands for the ceiling");
-  app.add_option("--phase", a.phase)->check(CLI::IsMember({"controller", "start-only", "all-writes"}));
-  app.add_option("--namespace", a.load.ns, "made if it is not there")->required();
+  app.add_option("--phase", a.phase)
+      ->check(CLI::IsMember({"controller", "start-only", "all-writes", "waiting", "list"}))
+      ->capture_default_str();
+  app.add_option("--namespace", a.load.ns, "made if it is not there")->capture_default_str();
   app.add_option("--jobs", a.load.jobs);
   app.add_option("--pods", a.load.pods, "parallelism of each Job");
+  app.add_option("--template-bytes", a.load.template_bytes, "added to each Job's template, different in each");
   app.add_option("--creators", a.load.creators, "creates in flight");
   app.add_option("--pace-ms", a.pace_ms, "time between two creations; 0: as fast as possible");
   app.add_option("--audit-log", a.audit_log, "of the API server, to count writes by client and kind");
   app.add_option("--limit-seconds", a.limit_seconds);
   CLI11_PARSE(app, argc, argv);
   a.load.pace = std::chrono::milliseconds(a.pace_ms);
-  a.load.expect_workloads = a.phase != "start-only";
-  if (a.phase != "controller" && a.bare_kubeconfig.empty()) {
+  a.load.goal = a.phase == "start-only" ? Goal::kStarted : a.phase == "waiting" ? Goal::kWaiting : Goal::kAdmitted;
+  if (a.ForBareClient() && a.bare_kubeconfig.empty()) {
     std::cerr << "--bare-kubeconfig is needed for the phase " << a.phase << "\n";
     return 2;
   }

@@ -1,0 +1,47 @@
+// What a scenario file says: queues, and classes of workloads that arrive in each of them at a steady pace.
+//
+// Threading: values.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+#include "world.h"
+
+namespace muster::bench {
+
+// Workloads of one kind. `count` of them arrive in every queue, the first at time zero.
+struct ScenarioClass {
+  std::string name;
+  int count = 0;
+  Duration every{0};
+  Duration run{0};
+  int32_t priority = 0;
+  int32_t pods = 1;
+  Amount cpu_per_pod;  // milli-cpu
+};
+
+struct Scenario {
+  int cohorts = 0;
+  int queues_per_cohort = 0;
+  QueueOptions queue;
+  std::vector<ScenarioClass> classes;
+
+  bool AsksForPreemption() const {
+    return queue.reclaim_within_cohort != engine::PreemptionPolicy::kNever ||
+           queue.within_cluster_queue != engine::PreemptionPolicy::kNever;
+  }
+  // The least time in which anybody could finish everything: the work of a cohort on its quota, or the last
+  // arrival and its run, whichever takes longer.
+  Duration BestPossible() const;
+  // Of all cohorts, in milli-cpu.
+  double Capacity() const;
+};
+
+// ON FAILURE: InvalidArgument that names file, line, field and value; a field that asks for what the engine does not
+// do is refused by name.
+absl::StatusOr<Scenario> ReadScenario(const std::string& path);
+
+}  // namespace muster::bench

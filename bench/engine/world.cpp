@@ -1,0 +1,91 @@
+#include "world.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <variant>
+
+namespace muster::bench {
+namespace {
+
+constexpr const char* kNamespace = "bench";
+constexpr const char* kFlavor = "machines";
+
+}  // namespace
+
+std::string QueueName(int index) { return absl::StrFormat("queue-%05d", index); }
+
+World::World() : engine_(engine::EngineOptions{}, &room_) {
+  engine_.Apply(engine::NamespaceChanged{{kNamespace, {}}});
+  engine::ResourceFlavor flavor;
+  flavor.name = kFlavor;
+  engine_.Apply(engine::FlavorChanged{flavor});
+}
+
+void World::AddQueue(int index, const std::string& cohort, const QueueOptions& options) {
+  engine::ClusterQueue queue;
+  queue.name = QueueName(index);
+  queue.generation = 1;
+  queue.cohort = cohort;
+  queue.namespace_selector = LabelSelector{};
+  queue.reclaim_within_cohort = options.reclaim_within_cohort;
+  queue.within_cluster_queue = options.within_cluster_queue;
+  engine::ResourceQuota quota;
+  quota.resource = "cpu";
+  quota.nominal = options.nominal;
+  quota.borrowing_limit = options.borrowing_limit;
+  queue.resource_groups = {{{"cpu"}, {{kFlavor, {quota}}}}};
+  engine_.Apply(engine::ClusterQueueChanged{queue});
+  engine::LocalQueue local;
+  local.ns = kNamespace;
+  local.name = queue.name;
+  local.cluster_queue = queue.name;
+  engine_.Apply(engine::LocalQueueChanged{local});
+}
+
+std::string World::Submit(int queue, int64_t number, int32_t pods, const gang::ShapePtr& shape, int32_t priority,
+                          WallTime now) {
+  engine::Workload workload;
+  workload.uid = absl::StrFormat("%05d-%09d", queue, number);
+  workload.ns = kNamespace;
+  workload.name = workload.uid;
+  workload.local_queue = QueueName(queue);
+  workload.generation = 1;
+  workload.priority = priority;
+  workload.queue_time = now;
+  workload.pod_sets.push_back({"main", pods, std::nullopt, shape});
+  std::string uid = workload.uid;
+  engine_.Apply(engine::WorkloadChanged{std::move(workload)});
+  return uid;
+}
+
+void World::Finish(const std::string& uid) { engine_.Apply(engine::WorkloadDeleted{uid}); }
+
+Decided World::Decide(WallTime now) {
+  Decided out;
+  while (true) {
+    const size_t before = out.changes.size();
+    for (const engine::Decision& decision : engine_.Decide(now)) {
+      ++out.decisions;
+      if (const auto* admit = std::get_if<engine::Admit>(&decision)) {
+        engine_.Apply(engine::ClaimWritten{admit->uid, admit->claim});
+        engine_.Apply(engine::ClaimActive{admit->uid, admit->claim});
+        out.changes.push_back({admit->uid, true});
+      } else if (const auto* evict = std::get_if<engine::Evict>(&decision)) {
+        engine_.Apply(engine::ClaimLeaving{evict->uid, evict->claim});
+        engine_.Apply(engine::ClaimGone{evict->uid, evict->claim});
+        out.changes.push_back({evict->uid, false});
+      }
+    }
+    engine_.TakeChangedQueues();  // as the writer of status does
+    if (out.changes.size() == before) return out;
+  }
+}
+
+gang::ShapePtr World::Shape(Amount cpu) {
+  gang::Shape shape;
+  shape.requests["cpu"] = cpu;
+  return shapes_.Intern(std::move(shape));
+}
+
+}  // namespace muster::bench

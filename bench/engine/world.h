@@ -1,0 +1,62 @@
+// An engine with queues of cpu, and the answers that an API server and pods would give.
+//
+// Threading: needs external synchronisation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/engine/engine.h"
+#include "muster/gang/room.h"
+#include "muster/gang/shape.h"
+
+namespace muster::bench {
+
+// ClusterQueue i of the world; its LocalQueue has the same name and is in namespace "bench".
+std::string QueueName(int index);
+
+// A ClusterQueue of one flavor and cpu alone, in milli-cpu.
+struct QueueOptions {
+  Amount nominal;
+  std::optional<Amount> borrowing_limit = std::nullopt;
+  engine::PreemptionPolicy reclaim_within_cohort = engine::PreemptionPolicy::kNever;
+  engine::PreemptionPolicy within_cluster_queue = engine::PreemptionPolicy::kNever;
+};
+
+// What came of deciding.
+struct Decided {
+  struct Change {
+    std::string uid;
+    bool starts = false;  // false: it is stopped
+  };
+  std::vector<Change> changes;  // in order
+  int64_t decisions = 0;        // Holds as well
+};
+
+class World {
+ public:
+  World();
+
+  // `cohort` empty: none.
+  void AddQueue(int index, const std::string& cohort, const QueueOptions& options);
+  // One gang of `pods` equal pods. RETURNS: its uid.
+  std::string Submit(int queue, int64_t number, int32_t pods, const gang::ShapePtr& shape, int32_t priority,
+                     WallTime now);
+  // Its pods have ended and its Job is gone.
+  void Finish(const std::string& uid);
+  // Decides until nothing more can be decided. Each start and each stop succeeds at once.
+  Decided Decide(WallTime now);
+  WallTime NextDue() const { return engine_.NextDue(); }
+
+  // cpu alone, in milli-cpu; equal ones are one object.
+  gang::ShapePtr Shape(Amount cpu);
+
+ private:
+  gang::UncheckedRoom room_;
+  gang::ShapeTable shapes_;
+  engine::EngineSet engine_;
+};
+
+}  // namespace muster::bench
