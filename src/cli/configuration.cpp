@@ -64,6 +64,7 @@ class Builder {
     ReadRetention();
     ReadHealth();
     ReadMetrics();
+    ReadTls();
     CheckListeners();
     ReadFeatureGates();
     ReadMuster();
@@ -82,6 +83,7 @@ class Builder {
   void ReadRetention();
   void ReadHealth();
   void ReadMetrics();
+  void ReadTls();
   void ReadListener(const std::string& path, Listener* listener);
   void CheckListeners();
   void ReadFeatureGates();
@@ -297,13 +299,14 @@ void Builder::ReadHealth() {
 }
 
 void Builder::ReadMetrics() {
-  const std::string at = "metrics.bindAddress";
-  ReadListener(at, &config_.metrics);
-  const bool plain = reader_.Bool("muster.plainHTTPMetrics").value_or(false);
-  if (config_.metrics.enabled && !config_.metrics.address.IsLoopback() && !plain) {
-    reader_.Fail(at,
-                 "not supported yet: HTTPS with authorization; bind to a loopback address, or set "
-                 "muster.plainHTTPMetrics to true to serve plain HTTP to whoever can reach the port");
+  ReadListener("metrics.bindAddress", &config_.metrics);
+  const bool loopback = config_.metrics.address.IsLoopback();
+  config_.metrics_secured = !reader_.Bool("muster.plainHTTPMetrics").value_or(loopback);
+  if (const auto directory = reader_.String("muster.metricsCertDir"); directory && !directory->empty()) {
+    // The keys of a Secret of type kubernetes.io/tls.
+    config_.metrics_tls.certificate_file = *directory + "/tls.crt";
+    config_.metrics_tls.key_file = *directory + "/tls.key";
+    if (!config_.metrics_secured) reader_.Fail("muster.metricsCertDir", "must not be set where metrics are plain HTTP");
   }
   server::MetricsOptions& options = config_.metrics_options;
   options.cluster_queue_resources =
@@ -311,6 +314,36 @@ void Builder::ReadMetrics() {
   // An object without `enable` means false in Kueue: its default is that of the whole object.
   if (reader_.IsSet("metrics.localQueueMetrics")) {
     options.local_queues = reader_.Bool("metrics.localQueueMetrics.enable").value_or(false);
+  }
+}
+
+// Names and rules are those of Go's command line flags, which Kueue checks by.
+void Builder::ReadTls() {
+  server::TlsOptions& tls = config_.metrics_tls;
+  const std::string version = reader_.String("tls.minVersion").value_or("");
+  if (!version.empty() && version != "VersionTLS12" && version != "VersionTLS13") {
+    reader_.Fail("tls.minVersion", "must be one of VersionTLS12, VersionTLS13");
+  }
+  tls.tls13_only = version == "VersionTLS13";
+  bool names_tls12 = false;
+  const auto suites = reader_.Strings("tls.cipherSuites");
+  for (const auto& [path, name] : suites) {
+    const server::CipherSuite suite = server::FindCipherSuite(name);
+    if (suite == server::CipherSuite::kUnknown) {
+      reader_.Fail(path, "must be a cipher suite that Go calls secure, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256");
+    }
+    names_tls12 |= suite == server::CipherSuite::kTls12;
+    tls.cipher_suites.push_back(name);
+  }
+  if (!suites.empty() && tls.tls13_only) {
+    reader_.Fail("tls.cipherSuites", "must not be set beside minVersion VersionTLS13: its suites are fixed");
+  } else if (!suites.empty() && !names_tls12) {
+    reader_.Fail("tls.cipherSuites", "has none of TLS 1.2; to have 1.3 alone, set minVersion to VersionTLS13");
+  }
+  for (const std::string& path : reader_.Elements("tls.curvePreferences")) {
+    const int64_t id = reader_.Int(path).value_or(0);
+    if (!server::IsKnownCurve(id)) reader_.Fail(path, "must be one of 23 (P-256), 24 (P-384), 25 (P-521), 29 (X25519)");
+    tls.curves.push_back(id);
   }
 }
 
@@ -382,7 +415,7 @@ void Builder::NoteWhatIsOff() {
   config_.notes.insert(config_.notes.end(), defaults.notes.begin(), defaults.notes.end());
   if (!config_.metrics.enabled) {
     config_.notes.push_back("metrics are not served");
-  } else {
+  } else if (!config_.metrics_secured) {
     config_.notes.push_back(absl::StrCat("metrics are served on ", config_.metrics.address.ToString(),
                                          " over plain HTTP, to whoever can reach it"));
   }
@@ -407,7 +440,7 @@ Configuration DefaultConfiguration(std::string_view ns) {
   config.controller.managed_jobs_namespace_selector.match_expressions = {
       {std::string(kNamespaceLabel), Requirement::Operator::kNotIn, {"kube-system", std::string(ns)}}};
   config.health = {true, {"", 8081}};
-  config.metrics = {true, {"127.0.0.1", 8443}};
+  config.metrics = {true, {"", 8443}};
   config.notes = {
       "waitForPodsReady is on by default in Kueue and off here: a gang whose pods do not get ready is not evicted",
       "visibilityServer is on by default in Kueue and off here: the visibility API is not served",

@@ -66,7 +66,7 @@ class Process {
  private:
   bool Listen();
   bool ListenOn(const char* what, const Listener& listener, std::map<std::string, server::Handler> routes,
-                std::unique_ptr<server::HttpServer>* server);
+                server::HttpServerOptions options, std::unique_ptr<server::HttpServer>* server);
   void Terminate();
   void End(int code) {
     exit_code_ = code;
@@ -129,20 +129,23 @@ int Process::Run(const RunFlags& flags) {
 }
 
 bool Process::Listen() {
-  return ListenOn("health endpoints", config_.health, service_->HealthRoutes(), &health_server_) &&
-         ListenOn("metrics", config_.metrics, service_->MetricsRoutes(), &metrics_server_);
+  server::HttpServerOptions metrics;
+  if (config_.metrics_secured) metrics.tls = config_.metrics_tls;
+  return ListenOn("health endpoints", config_.health, service_->HealthRoutes(), {}, &health_server_) &&
+         ListenOn("metrics", config_.metrics, service_->MetricsRoutes(), std::move(metrics), &metrics_server_);
 }
 
 bool Process::ListenOn(const char* what, const Listener& listener, std::map<std::string, server::Handler> routes,
-                       std::unique_ptr<server::HttpServer>* server) {
+                       server::HttpServerOptions options, std::unique_ptr<server::HttpServer>* server) {
   if (!listener.enabled) return true;
-  auto started = server::HttpServer::Start(listener.address, std::move(routes));
+  const bool tls = options.tls.has_value();
+  auto started = server::HttpServer::Start(listener.address, std::move(routes), std::move(options));
   if (!started.ok()) {
     spdlog::error("{} cannot be served{}", what, LogFields({{"error", std::string(started.status().message())}}));
     return false;
   }
   *server = *std::move(started);
-  spdlog::info("{} on {}", what, (*server)->address().ToString());
+  spdlog::info("{} on {}{}", what, (*server)->address().ToString(), tls ? ", HTTPS with authorization" : "");
   return true;
 }
 

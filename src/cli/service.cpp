@@ -8,7 +8,9 @@
 
 #include "muster/controller/controller.h"
 #include "muster/gang/room.h"
+#include "muster/k8s_client/access_review.h"
 #include "muster/k8s_client/client.h"
+#include "muster/server/access.h"
 
 namespace muster::cli {
 namespace {
@@ -39,9 +41,10 @@ class Service::Impl {
         metrics_(config_.metrics_options, std::move(build),
                  {[this] { return controller_.engine(); },
                   [this] { return RoleOf(controller_.health(), config_.controller.leader_elect); },
-                  [this] { return static_cast<int64_t>(controller_.health().problems.size()); },
+                  [this] { return Problems(); },
                   [this] { return CountsOf(controller_.health()); }}),
         heartbeat_(env.clock),
+        access_review_(env, transport),
         controller_(env, &client_, &room_, config_.controller, &metrics_, std::move(fatal)) {}
 
   ~Impl() { env_.executor->Cancel(beat_timer_); }
@@ -62,20 +65,37 @@ class Service::Impl {
       routes["/" + name] = server::LivenessHandler(name, &heartbeat_);
     }
     for (const std::string& name : {std::string("readyz"), config_.readiness_endpoint}) {
-      routes["/" + name] = server::ReadinessHandler(name, env_.executor, [this] { return ReadinessChecks(); });
+      routes["/" + name] =
+          Readiness(name, config_.health.address.IsLoopback() ? server::Details::kAll : server::Details::kPublic);
     }
     return routes;
   }
 
   std::map<std::string, server::Handler> MetricsRoutes() {
-    return {{"/metrics", server::MetricsHandler(env_.executor, &metrics_)}};
+    std::map<std::string, server::Handler> routes = {{"/metrics", server::MetricsHandler(env_.executor, &metrics_)}};
+    if (config_.metrics_secured || config_.metrics.address.IsLoopback()) {
+      routes["/debug/readyz"] = Readiness("readyz", server::Details::kAll);
+    }
+    if (!config_.metrics_secured) return routes;
+    for (auto& [path, handler] : routes) {
+      handler = server::RequireAccess(env_.executor, &access_review_, std::move(handler));
+    }
+    return routes;
   }
 
  private:
+  server::Handler Readiness(const std::string& name, server::Details details) {
+    return server::ReadinessHandler(name, env_.executor, [this] { return ReadinessChecks(); }, details);
+  }
+
   void Beat() {
     heartbeat_.Beat(controller_.health().lease_healthy);
     if (++beats_ % kBeatsBetweenSweeps == 0) metrics_.Sweep();
     beat_timer_ = env_.executor->PostAt(env_.clock->Mono() + kHeartbeat, [this] { Beat(); });
+  }
+
+  int64_t Problems() const {
+    return static_cast<int64_t>(controller_.health().problems.size()) + (access_review_.problem().empty() ? 0 : 1);
   }
 
   std::vector<server::Check> ReadinessChecks() const {
@@ -89,7 +109,10 @@ class Service::Impl {
                       health.lease_healthy ? role == server::ReplicaRole::kFollower ? "standing by" : "leading"
                                            : "leading, but the lease could not be renewed in time"});
     // They concern some objects or some rules; the rest goes on, so they do not make the process unready.
-    for (const std::string& problem : health.problems) checks.push_back({"problem", true, problem, true});
+    for (const std::string& problem : health.problems) {
+      checks.push_back({"problem", true, problem, /*warning=*/true, /*names_objects=*/true});
+    }
+    if (!access_review_.problem().empty()) checks.push_back({"problem", true, access_review_.problem(), true});
     return checks;
   }
 
@@ -99,6 +122,7 @@ class Service::Impl {
   k8s::Client client_;
   server::Metrics metrics_;
   server::Heartbeat heartbeat_;
+  k8s::ApiAccessReview access_review_;
   controller::Controller controller_;
   Executor::TimerId beat_timer_ = 0;
   int beats_ = 0;

@@ -16,24 +16,10 @@
 #include <vector>
 
 #include "http_address.h"
+#include "muster/core/pem.h"
 #include "muster/k8s_client/connection.h"
 
 namespace muster::k8s {
-
-struct OpensslFree {
-  void operator()(X509* p) const { X509_free(p); }
-  void operator()(X509_STORE* p) const { X509_STORE_free(p); }
-  void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
-  void operator()(BIO* p) const { BIO_free_all(p); }
-};
-template <typename T>
-using OpensslPtr = std::unique_ptr<T, OpensslFree>;
-
-// ON FAILURE: InvalidArgument that says what is wrong, never what the text holds.
-absl::StatusOr<std::vector<OpensslPtr<X509>>> ParseCertificates(std::string_view pem);
-absl::StatusOr<OpensslPtr<EVP_PKEY>> ParsePrivateKey(std::string_view pem);
-// Both, and that the first certificate belongs to the key.
-absl::Status CheckKeyPair(std::string_view certificate_pem, std::string_view key_pem);
 
 // cpprestsdk loads the system's authorities for each connection before it asks for ours, and where
 // $SSL_CERT_FILE names a bundle (as container images do) that costs some 40 ms of processor time each. This

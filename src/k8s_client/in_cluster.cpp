@@ -6,7 +6,7 @@
 
 #include "http_address.h"
 #include "http_credentials.h"
-#include "http_tls.h"
+#include "muster/core/pem.h"
 #include "muster/core/small_file.h"
 #include "muster/k8s_client/connection.h"
 

@@ -14,8 +14,8 @@
 
 #include "http_address.h"
 #include "http_credentials.h"
-#include "http_tls.h"
 #include "muster/core/hash.h"
+#include "muster/core/pem.h"
 #include "muster/core/small_file.h"
 
 namespace muster::k8s {

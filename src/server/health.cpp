@@ -5,8 +5,12 @@
 #include <algorithm>
 
 namespace muster::server {
+namespace {
+constexpr absl::string_view kWithheld = "withheld; see /debug/readyz on metrics.bindAddress";
+}  // namespace
 
-HttpReply RenderChecks(std::string_view endpoint, std::vector<Check> checks, const HttpRequest& request) {
+HttpReply RenderChecks(std::string_view endpoint, const std::vector<Check>& checks, Details details,
+                       const HttpRequest& request) {
   const absl::string_view name(endpoint.data(), endpoint.size());
   bool verbose = false;
   std::vector<std::string> excluded;
@@ -18,17 +22,19 @@ HttpReply RenderChecks(std::string_view endpoint, std::vector<Check> checks, con
   std::string lines;
   std::vector<std::string> matched;
   for (const Check& check : checks) {
+    const bool withheld = check.names_objects && details == Details::kPublic;
+    const absl::string_view detail = withheld ? kWithheld : absl::string_view(check.detail);
     if (std::find(excluded.begin(), excluded.end(), check.name) != excluded.end()) {
       matched.push_back(check.name);
       absl::StrAppend(&lines, "[+]", check.name, " excluded: ok\n");
     } else if (check.ok && check.warning) {
       verbose = true;
-      absl::StrAppend(&lines, "[!]", check.name, " warning: ", check.detail, "\n");
+      absl::StrAppend(&lines, "[!]", check.name, " warning: ", detail, "\n");
     } else if (check.ok) {
-      absl::StrAppend(&lines, "[+]", check.name, " ok", check.detail.empty() ? "" : ": ", check.detail, "\n");
+      absl::StrAppend(&lines, "[+]", check.name, " ok", detail.empty() ? "" : ": ", detail, "\n");
     } else {
       ok = false;
-      absl::StrAppend(&lines, "[-]", check.name, " failed: ", check.detail, "\n");
+      absl::StrAppend(&lines, "[-]", check.name, " failed: ", detail, "\n");
     }
   }
   for (const std::string& wanted : excluded) {
@@ -70,16 +76,17 @@ std::vector<Check> Heartbeat::Checks(Duration silence_max) const {
 
 Handler LivenessHandler(std::string endpoint, const Heartbeat* heartbeat, Duration silence_max) {
   return [endpoint = std::move(endpoint), heartbeat, silence_max](const HttpRequest& request, Respond respond) {
-    HttpReply reply = RenderChecks(endpoint, heartbeat->Checks(silence_max), request);
+    HttpReply reply = RenderChecks(endpoint, heartbeat->Checks(silence_max), Details::kAll, request);
     respond([reply = std::move(reply)]() mutable { return std::move(reply); });
   };
 }
 
-Handler ReadinessHandler(std::string endpoint, Executor* executor, std::function<std::vector<Check>()> checks) {
-  return [endpoint = std::move(endpoint), executor, checks = std::move(checks)](const HttpRequest& request,
-                                                                                Respond respond) {
-    executor->Post([endpoint, checks, request, respond = std::move(respond)]() mutable {
-      respond([reply = RenderChecks(endpoint, checks(), request)]() mutable { return std::move(reply); });
+Handler ReadinessHandler(std::string endpoint, Executor* executor, std::function<std::vector<Check>()> checks,
+                         Details details) {
+  return [endpoint = std::move(endpoint), executor, checks = std::move(checks), details](const HttpRequest& request,
+                                                                                         Respond respond) {
+    executor->Post([endpoint, checks, details, request, respond = std::move(respond)]() mutable {
+      respond([reply = RenderChecks(endpoint, checks(), details, request)]() mutable { return std::move(reply); });
     });
   };
 }

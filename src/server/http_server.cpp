@@ -1,21 +1,28 @@
 #include "muster/server/http_server.h"
 
 #include <absl/strings/str_cat.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <type_traits>
 
 #include "muster/core/check.h"
+#include "server_tls.h"
 
 namespace muster::server {
 namespace {
@@ -25,6 +32,8 @@ namespace http = beast::http;
 namespace net = boost::asio;
 using tcp = net::ip::tcp;
 using ErrorCode = boost::system::error_code;
+using PlainStream = beast::tcp_stream;
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 // "%41+b" -> "A b"; what is not valid percent-encoding stays as it is.
 std::string Decode(std::string_view text) {
@@ -79,8 +88,9 @@ struct Gate {
 
 class HttpServer::Impl {
  public:
-  Impl(std::map<std::string, Handler> routes, HttpServerOptions options)
-      : routes_(std::move(routes)), options_(options) {
+  // `tls` null: plain HTTP.
+  Impl(std::map<std::string, Handler> routes, HttpServerOptions options, std::unique_ptr<ServerTls> tls)
+      : routes_(std::move(routes)), options_(std::move(options)), tls_(std::move(tls)) {
     gate_->io = &io_;
   }
   ~Impl();
@@ -90,6 +100,8 @@ class HttpServer::Impl {
 
  private:
   class Session;
+  template <typename Stream>
+  class SessionOver;
   using Sessions = std::list<std::shared_ptr<Session>>;
 
   void Accept();
@@ -101,6 +113,7 @@ class HttpServer::Impl {
 
   const std::map<std::string, Handler> routes_;
   const HttpServerOptions options_;
+  const std::unique_ptr<ServerTls> tls_;
   Address address_;
   net::io_context io_{1};
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
@@ -111,45 +124,95 @@ class HttpServer::Impl {
 };
 
 // One connection: read a request, have it answered, write the answer, read the next.
-class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
+class HttpServer::Impl::Session {
  public:
-  Session(Impl* server, tcp::socket socket)
+  virtual ~Session() = default;
+  virtual void Start(Sessions::iterator self) = 0;
+  // It is the client's turn.
+  virtual bool reading() const = 0;
+  virtual void Close() = 0;
+};
+
+template <typename Stream>
+class HttpServer::Impl::SessionOver final : public Session, public std::enable_shared_from_this<SessionOver<Stream>> {
+ public:
+  static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
+
+  SessionOver(Impl* server, tcp::socket socket)
+    requires(!kTls)
       : server_(server), stream_(std::move(socket)), buffer_(kBufferMax), answer_timer_(server->io_) {}
+  SessionOver(Impl* server, tcp::socket socket, std::unique_ptr<net::ssl::context> context)
+    requires kTls
+      : server_(server),
+        context_(std::move(context)),
+        stream_(std::move(socket), *context_),
+        buffer_(kBufferMax),
+        answer_timer_(server->io_) {}
 
-  void Start(Sessions::iterator self) {
+  void Start(Sessions::iterator self) override {
     self_ = self;
-    Read();
+    if constexpr (kTls) {
+      Handshake();
+    } else {
+      Read();
+    }
   }
-  bool reading() const { return reading_; }
+  bool reading() const override { return reading_; }
 
-  void Close() {
+  void Close() override {
     if (closed_) return;
     closed_ = true;
     answer_timer_.cancel();
     ErrorCode ignored;
-    stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
-    stream_.close();
+    Tcp().socket().shutdown(tcp::socket::shutdown_both, ignored);
+    Tcp().close();
     server_->sessions_.erase(self_);  // may end this object: nothing follows
   }
 
  private:
   static constexpr size_t kBufferMax = 16 * 1024;
 
-  void Read() {
+  std::shared_ptr<SessionOver> Self() { return this->shared_from_this(); }
+  beast::tcp_stream& Tcp() { return beast::get_lowest_layer(stream_); }
+
+  void AwaitClient() {
     reading_ = true;
     server_->sessions_.splice(server_->sessions_.end(), server_->sessions_, self_);
+    Tcp().expires_after(server_->options_.request_timeout);
+  }
+
+  void Handshake() {
+    AwaitClient();
+    stream_.async_handshake(net::ssl::stream_base::server, [self = Self()](ErrorCode error) {
+      if (self->closed_) return;
+      if (!error) return self->Read();
+      const bool plain = error.category() == net::error::get_ssl_category() &&
+                         ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+      return plain ? self->AnswerPlainHttp() : self->Close();
+    });
+  }
+
+  // Whoever forgot the "s" of https gets to know.
+  void AnswerPlainHttp() {
+    static constexpr std::string_view kAnswer =
+        "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+        "this port speaks HTTPS\n";
+    net::async_write(Tcp(), net::buffer(kAnswer.data(), kAnswer.size()),
+                     [self = Self()](ErrorCode, size_t) { self->Close(); });
+  }
+
+  void Read() {
+    AwaitClient();
     parser_.emplace();
     parser_->header_limit(server_->options_.header_bytes_max);
     parser_->body_limit(server_->options_.body_bytes_max);
-    stream_.expires_after(server_->options_.request_timeout);
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = shared_from_this()](ErrorCode error, size_t) { self->OnRead(error); });
+    http::async_read(stream_, buffer_, *parser_, [self = Self()](ErrorCode error, size_t) { self->OnRead(error); });
   }
 
   void OnRead(ErrorCode error) {
     if (closed_) return;
     reading_ = false;
-    stream_.expires_never();
+    Tcp().expires_never();
     if (!error) return Serve();
     // After a malformed request nobody knows where the next one begins: answer, then close.
     keep_alive_ = false;
@@ -172,18 +235,23 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     version_ = message.version();
     head_ = message.method() == http::verb::head;
     if (!head_ && message.method() != http::verb::get) return Write({405, kPlain, "only GET and HEAD are served\n"});
-    const HttpRequest request = ParseTarget({message.target().data(), message.target().size()});
+    HttpRequest request = ParseTarget({message.target().data(), message.target().size()});
+    if (head_) request.method = "head";
+    if (message.count(http::field::authorization) == 1) {
+      request.authorization = std::string(message[http::field::authorization]);
+    }
     const Handler* handler = server_->Find(request.path);
     if (handler == nullptr) return Write({404, kPlain, "no such page\n"});
 
     const uint64_t turn = ++turn_;
     answer_timer_.expires_after(server_->options_.handler_timeout);
-    answer_timer_.async_wait([self = shared_from_this(), turn](ErrorCode error) {
+    answer_timer_.async_wait([self = Self(), turn](ErrorCode error) {
       if (error || self->turn_ != turn) return;
       self->keep_alive_ = false;
       self->Answer(turn, {503, kPlain, "no answer in time: the process is busy or stuck\n"});
     });
-    (*handler)(request, [gate = server_->gate_, weak = weak_from_this(), turn](absl::AnyInvocable<HttpReply()> render) {
+    (*handler)(request, [gate = server_->gate_, weak = this->weak_from_this(),
+                         turn](absl::AnyInvocable<HttpReply()> render) {
       // Shared, since Asio copies what it is given.
       auto shared = std::make_shared<absl::AnyInvocable<HttpReply()>>(std::move(render));
       gate->Post([weak, turn, shared] {
@@ -208,25 +276,36 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
     if (reply.status == 405) response_.set(http::field::allow, "GET, HEAD");
+    if (reply.status == 401) response_.set(http::field::www_authenticate, "Bearer");
     response_.keep_alive(keep_alive_);
     response_.content_length(reply.body.size());
     if (!head_) response_.body() = std::move(reply.body);
-    stream_.expires_after(server_->options_.write_timeout);
-    http::async_write(stream_, response_,
-                      [self = shared_from_this()](ErrorCode error, size_t) { self->OnWritten(error); });
+    Tcp().expires_after(server_->options_.write_timeout);
+    http::async_write(stream_, response_, [self = Self()](ErrorCode error, size_t) { self->OnWritten(error); });
   }
 
   void OnWritten(ErrorCode error) {
     if (closed_) return;
-    if (error || !keep_alive_) return Close();
-    Read();
+    if (error) return Close();
+    return keep_alive_ ? Read() : End();
+  }
+
+  // With a word of farewell, where the protocol has one: without it, a client may take the answer for cut off.
+  void End() {
+    if constexpr (kTls) {
+      AwaitClient();
+      stream_.async_shutdown([self = Self()](ErrorCode) { self->Close(); });
+    } else {
+      Close();
+    }
   }
 
   static constexpr const char* kPlain = "text/plain; charset=utf-8";
 
   Impl* server_;
   Sessions::iterator self_;
-  beast::tcp_stream stream_;
+  std::unique_ptr<net::ssl::context> context_;  // null without TLS
+  Stream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
@@ -313,7 +392,14 @@ void HttpServer::Impl::Admit(tcp::socket socket) {
   }
   ErrorCode ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  sessions_.push_back(std::make_shared<Session>(this, std::move(socket)));
+  if (tls_ == nullptr) {
+    sessions_.push_back(std::make_shared<SessionOver<PlainStream>>(this, std::move(socket)));
+  } else {
+    const std::shared_ptr<SSL_CTX> settings = tls_->Context(std::chrono::steady_clock::now());
+    SSL_CTX_up_ref(settings.get());  // Asio's context takes one
+    sessions_.push_back(std::make_shared<SessionOver<TlsStream>>(
+        this, std::move(socket), std::make_unique<net::ssl::context>(settings.get())));
+  }
   sessions_.back()->Start(std::prev(sessions_.end()));
 }
 
@@ -321,7 +407,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const Address& add
                                                               std::map<std::string, Handler> routes,
                                                               HttpServerOptions options) {
   MUSTER_CHECK(options.connections_max > 0);
-  auto impl = std::make_unique<Impl>(std::move(routes), options);
+  std::unique_ptr<ServerTls> tls;
+  if (options.tls) {
+    auto made = ServerTls::Make(*options.tls);
+    if (!made.ok()) return made.status();
+    tls = *std::move(made);
+  }
+  auto impl = std::make_unique<Impl>(std::move(routes), std::move(options), std::move(tls));
   if (absl::Status status = impl->Listen(address); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }

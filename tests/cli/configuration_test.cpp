@@ -63,12 +63,14 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.liveness_endpoint == "healthz");
   CHECK_FALSE(c.metrics_options.cluster_queue_resources);
   CHECK(c.metrics_options.local_queues);
-  // Not Kueue's :8443, which is HTTPS with authorization.
   CHECK(c.metrics.enabled);
-  CHECK(c.metrics.address == server::Address{"127.0.0.1", 8443});
+  CHECK(c.metrics.address == server::Address{"", 8443});
+  CHECK(c.metrics_secured);
+  CHECK(c.metrics_tls.certificate_file.empty());
+  CHECK_FALSE(c.metrics_tls.tls13_only);
   CHECK(HasNote(c, "waitForPodsReady is on by default in Kueue and off here"));
   CHECK(HasNote(c, "visibilityServer is on by default in Kueue and off here"));
-  CHECK(HasNote(c, "metrics are served on 127.0.0.1:8443 over plain HTTP"));
+  CHECK_FALSE(HasNote(c, "metrics are served"));
 }
 
 TEST_CASE("every supported field is used") {
@@ -143,6 +145,39 @@ muster:
   CHECK(c.controller.parents[0].group == "jobset.x-k8s.io");
   CHECK(c.controller.parents[0].kind == "JobSet");
   CHECK(c.controller.parents[1].kind == "Other");
+}
+
+TEST_CASE("metrics are plain HTTP on loopback, HTTPS elsewhere, unless it is said") {
+  const auto secured = [](const std::string& address, const std::string& plain) {
+    return Good(kHeader + "metrics: {bindAddress: '" + address + "'}\n" +
+                (plain.empty() ? "" : "muster: {plainHTTPMetrics: " + plain + "}\n"))
+        .metrics_secured;
+  };
+  CHECK_FALSE(secured("127.0.0.1:8443", ""));
+  CHECK_FALSE(secured("[::1]:8443", ""));
+  CHECK(secured(":8443", ""));
+  CHECK(secured("10.0.0.1:8443", ""));
+  CHECK(secured("127.0.0.1:8443", "false"));
+  CHECK_FALSE(secured(":8443", "true"));
+  CHECK(HasNote(Good(kHeader + "metrics: {bindAddress: 'localhost:1'}\n"),
+                "metrics are served on 127.0.0.1:1 over plain HTTP"));
+}
+
+TEST_CASE("the certificate and the settings of TLS") {
+  const Configuration c = Good(kHeader + R"(
+tls:
+  minVersion: VersionTLS12
+  cipherSuites: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]
+  curvePreferences: [29, 23]
+muster: {metricsCertDir: /certs}
+)");
+  CHECK(c.metrics_tls.certificate_file == "/certs/tls.crt");
+  CHECK(c.metrics_tls.key_file == "/certs/tls.key");
+  CHECK_FALSE(c.metrics_tls.tls13_only);
+  CHECK(c.metrics_tls.cipher_suites ==
+        std::vector<std::string>{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"});
+  CHECK(c.metrics_tls.curves == std::vector<int64_t>{29, 23});
+  CHECK(Good(kHeader + "tls: {minVersion: VersionTLS13}\n").metrics_tls.tls13_only);
 }
 
 TEST_CASE("the defaults follow the namespace of the file") {
@@ -226,9 +261,7 @@ integrations:
   - "batch/job"
   - "ray.io/rayjob"
   - "pod"
-)") == "f:6: metrics.bindAddress: :8443: not supported yet: HTTPS with authorization; bind to a loopback address, or "
-       "set muster.plainHTTPMetrics to true to serve plain HTTP to whoever can reach the port\n"
-       "f:21: integrations.frameworks[1]: \"ray.io/rayjob\": not supported yet\n"
+)") == "f:21: integrations.frameworks[1]: \"ray.io/rayjob\": not supported yet\n"
        "f:22: integrations.frameworks[2]: \"pod\": not supported yet\n");
 }
 
@@ -378,6 +411,19 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
        "f:3: muster.allowedStarters[0]: \"\": must be the name of a user, such as "
        "system:serviceaccount:NAMESPACE:NAME\n"
        "f:3: muster.allowedStarters[2]: a: listed twice\n"},
+      {"tls: {minVersion: VersionTLS11}\n",
+       "f:3: tls.minVersion: VersionTLS11: must be one of VersionTLS12, VersionTLS13\n"},
+      {"tls: {cipherSuites: [TLS_RSA_WITH_RC4_128_SHA, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}\n",
+       "f:3: tls.cipherSuites[0]: TLS_RSA_WITH_RC4_128_SHA: must be a cipher suite that Go calls secure, such as "
+       "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n"},
+      {"tls: {cipherSuites: [TLS_AES_128_GCM_SHA256]}\n",
+       "f:3: tls.cipherSuites: a list of 1: has none of TLS 1.2; to have 1.3 alone, set minVersion to VersionTLS13\n"},
+      {"tls: {minVersion: VersionTLS13, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}\n",
+       "f:3: tls.cipherSuites: a list of 1: must not be set beside minVersion VersionTLS13: its suites are fixed\n"},
+      {"tls: {curvePreferences: [4588]}\n",
+       "f:3: tls.curvePreferences[0]: 4588: must be one of 23 (P-256), 24 (P-384), 25 (P-521), 29 (X25519)\n"},
+      {"metrics: {bindAddress: '127.0.0.1:1'}\nmuster: {metricsCertDir: /c}\n",
+       "f:4: muster.metricsCertDir: /c: must not be set where metrics are plain HTTP\n"},
       {"muster: {kueueNamespace: A_B}\n",
        "f:3: muster.kueueNamespace: A_B: must be a DNS label: at most 63 lower-case letters, digits and '-'\n"},
       {"muster:\n  parents:\n  - {user: u, group: g.io, kind: K}\n  - {user: '', group: g_, kind: jobset}\n"
@@ -402,9 +448,6 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
       {"metrics: {customLabels: [{name: team}]}\n", "metrics.customLabels"},
       {"integrations: {externalFrameworks: [Foo.v1.example.com]}\n", "integrations.externalFrameworks"},
       {"pprofBindAddress: ':8083'\n", "pprofBindAddress"},
-      {"tls: {minVersion: VersionTLS13}\n", "tls.minVersion"},
-      {"tls: {cipherSuites: [A]}\n", "tls.cipherSuites"},
-      {"tls: {curvePreferences: [29]}\n", "tls.curvePreferences"},
       {"visibilityServer: {bindPort: 8082}\n", "visibilityServer.bindPort"},
       {"waitForPodsReady: {}\n", "waitForPodsReady"},
       {"fairSharing: {}\n", "fairSharing"},

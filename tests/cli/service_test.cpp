@@ -19,12 +19,15 @@ using std::chrono::seconds;
 
 // One process: its tasks, its connection, its service.
 struct Process {
-  Process(sim::SimExecutor* executor, sim::SimServer* server, const std::string& name)
+  Process(sim::SimExecutor* executor, sim::SimServer* server, const std::string& name,
+          server::Address metrics = {"127.0.0.1", 0}, bool metrics_secured = false)
       : source(executor->NewSource(name)), random(executor->NewRandom(name)) {
     transport = server->Connect("system:serviceaccount:muster-system:muster", source.get(), nullptr);
     Configuration config = DefaultConfiguration("muster-system");
     config.controller.lease.identity = name;
     config.metrics_options.cluster_queue_resources = true;
+    config.metrics.address = std::move(metrics);
+    config.metrics_secured = metrics_secured;
     service = std::make_unique<Service>(Environment{executor->clock(), &random, source.get()}, transport.get(), config,
                                         server::BuildInfo{"v1", "", "", "", ""},
                                         [this](const std::string& why) { ended = why; });
@@ -97,8 +100,11 @@ TEST_CASE("a leader is ready, says so, and counts what it did") {
   CHECK(ready.status == 200);
   CHECK(Has(ready.body, "[+]caches ok\n"));
   CHECK(Has(ready.body, "[+]leader-election ok: leading\n"));
-  // Nobody has applied the admission policies here.
-  CHECK(Has(ready.body, "[!]problem warning: "));
+  // Nobody has applied the admission policies here. Others can reach the probes, so they are not told what it is.
+  CHECK(Has(ready.body, "[!]problem warning: withheld; "));
+  CHECK_FALSE(Has(ready.body, "muster-jobs"));
+  CHECK(Has(world.Ask(process.service->MetricsRoutes().at("/debug/readyz")).body,
+            "[!]problem warning: MutatingAdmissionPolicy muster-jobs is missing\n"));
 
   // 3 gangs of one cpu, quota for two.
   for (const std::string name : {"a", "b", "c"}) {
@@ -119,6 +125,27 @@ TEST_CASE("a leader is ready, says so, and counts what it did") {
   CHECK(Has(metrics, R"(muster_informer_lists_total{kind="Job",replica_role="leader"} )"));
   CHECK(Has(metrics, R"(muster_unwritten_claims{replica_role="leader"} 0)"));
   CHECK(process.ended.empty());
+}
+
+TEST_CASE("where rights cannot be looked up nobody reads metrics, and readiness says why") {
+  World world;
+  Process process(&world.executor, &world.server, "one", {"", 8443}, /*metrics_secured=*/true);
+  process.service->Start();
+  world.executor.RunFor(seconds(10));
+  const auto routes = process.service->MetricsRoutes();
+  CHECK(world.Ask(routes.at("/metrics")).status == 401);
+  CHECK(world.Ask(routes.at("/debug/readyz")).status == 401);
+  // The simulated API server has no TokenReview.
+  for (const std::string path : {"/metrics", "/debug/readyz"}) {
+    CHECK(world.Ask(routes.at(path), {path, {}, "get", "Bearer t"}).status == 503);
+  }
+  CHECK(Has(world.Ready(&process).body, "[!]problem warning: who may read metrics cannot be asked (/apis/authen"));
+}
+
+TEST_CASE("plain HTTP that others reach tells nothing but the metrics") {
+  World world;
+  Process process(&world.executor, &world.server, "one", {"", 8443});
+  CHECK(process.service->MetricsRoutes().size() == 1);
 }
 
 TEST_CASE("a standby is ready too, and takes over after a clean stop") {

@@ -60,6 +60,8 @@ TEST_CASE("Muster may do what its work takes") {
       {"create", "coordination.k8s.io", "leases", "muster-system"},
       {"update", "coordination.k8s.io", "leases", "muster-system"},
       {"get", "coordination.k8s.io", "leases", "kueue-system", "c1f6bfd2.kueue.x-k8s.io"},
+      {"create", "authentication.k8s.io", "tokenreviews"},
+      {"create", "authorization.k8s.io", "subjectaccessreviews"},
       {"get", kPolicies, "mutatingadmissionpolicies"},
       {"get", kPolicies, "mutatingadmissionpolicybindings"},
       {"get", kPolicies, "validatingadmissionpolicies"},

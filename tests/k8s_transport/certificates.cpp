@@ -8,13 +8,11 @@
 
 #include <atomic>
 
-#include "http_tls.h"
 #include "muster/core/check.h"
+#include "muster/core/pem.h"
 
 namespace muster::testing {
 namespace {
-
-using k8s::OpensslPtr;
 
 std::string Text(BIO* bio) {
   char* data = nullptr;
@@ -63,8 +61,8 @@ Certificate MakeAuthority(const std::string& common_name) {
 }
 
 Certificate Issue(const Certificate& authority, const Wanted& wanted) {
-  const auto issuer = k8s::ParseCertificates(authority.pem);
-  const auto signer = k8s::ParsePrivateKey(authority.key_pem);
+  const auto issuer = ParseCertificates(authority.pem);
+  const auto signer = ParsePrivateKey(authority.key_pem);
   MUSTER_CHECK(issuer.ok() && signer.ok());
   const OpensslPtr<EVP_PKEY> key(EVP_EC_gen("P-256"));
   const OpensslPtr<X509> certificate = Blank(key.get(), wanted.common_name, wanted.expired);

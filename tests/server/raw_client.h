@@ -30,6 +30,8 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
+  int fd() const { return fd_; }
+
   // RETURNS: false where the server has closed the connection.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {

@@ -30,9 +30,9 @@ struct Served {
     auto started =
         HttpServer::Start({"127.0.0.1", 0}, {{"/metrics", MetricsHandler(&executor, &metrics)},
                                              {"/livez", LivenessHandler("livez", &heartbeat)},
-                                             {"/readyz", ReadinessHandler("readyz", &executor, [this] {
-                                                return std::vector<Check>{{"caches", true, absl::StrCat(problems)}};
-                                              })}});
+                                             {"/readyz", ReadinessHandler(
+                                                             "readyz", &executor, [this] { return Checks(); },
+                                                             Details::kAll)}});
     REQUIRE(started.ok());
     server = *std::move(started);
     executor.Post([this] { Work(); });
@@ -42,6 +42,8 @@ struct Served {
     executor.Stop();
     loop.join();
   }
+
+  std::vector<Check> Checks() const { return {{"caches", true, absl::StrCat(problems)}}; }
 
   void Work() {
     ++problems;

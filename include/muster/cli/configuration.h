@@ -18,6 +18,7 @@
 #include "muster/k8s_client/client.h"
 #include "muster/server/http_server.h"
 #include "muster/server/metrics.h"
+#include "muster/server/tls.h"
 
 namespace muster::cli {
 
@@ -46,6 +47,9 @@ struct Configuration {
   std::string readiness_endpoint = "readyz";
   std::string liveness_endpoint = "healthz";
   Listener metrics;
+  // HTTPS, and only for those whom the cluster's rules let read. Otherwise plain HTTP, for all who reach it.
+  bool metrics_secured = true;
+  server::TlsOptions metrics_tls;
   server::MetricsOptions metrics_options;
   // What is accepted but has no effect, and what is on by default in Kueue and off here; one sentence each.
   std::vector<std::string> notes;

@@ -9,6 +9,7 @@
 // Threading: as stated at each.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -23,13 +24,21 @@ struct Check {
   std::string name;
   bool ok = true;
   std::string detail;  // why not; or what to add to an "ok"
-  // Passed, but its detail is to be seen even where nobody asks for it.
+  // Passed, but to be seen even where nobody asks for it.
   bool warning = false;
+  // The detail names objects of some team, which not everybody may see.
+  bool names_objects = false;
+};
+
+enum class Details : uint8_t {
+  kAll,
+  kPublic,  // without those that name objects
 };
 
 // Threading: pure. RETURNS: 200, or 500 where a check that is not excluded fails. The body lists all checks
 // where one fails or warns.
-HttpReply RenderChecks(std::string_view endpoint, std::vector<Check> checks, const HttpRequest& request);
+HttpReply RenderChecks(std::string_view endpoint, const std::vector<Check>& checks, Details details,
+                       const HttpRequest& request);
 
 // Threading: safe for concurrent use.
 class Heartbeat {
@@ -53,6 +62,7 @@ Handler LivenessHandler(std::string endpoint, const Heartbeat* heartbeat,
                         Duration silence_max = std::chrono::seconds(30));
 
 // `checks` is called on the executor.
-Handler ReadinessHandler(std::string endpoint, Executor* executor, std::function<std::vector<Check>()> checks);
+Handler ReadinessHandler(std::string endpoint, Executor* executor, std::function<std::vector<Check>()> checks,
+                         Details details);
 
 }  // namespace muster::server

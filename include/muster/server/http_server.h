@@ -1,9 +1,9 @@
-// A small HTTP/1.1 server for probes and scrapes: GET and HEAD, fixed paths, plain text over TCP. It has a
+// A small HTTP/1.1 server for probes and scrapes: GET and HEAD, fixed paths, plain text over TCP or TLS. It has a
 // thread of its own, so that a slow or hostile client costs the executor nothing: sizes, times and the
 // number of connections are limited, and where there are too many, the one that has kept the server waiting
 // longest is closed to let the next one in.
 //
-// Threading: Start and the destructor from one thread; handlers run on the server's thread, and may answer
+// Threading: Start and the destructor from one thread; routes are called on the server's thread, and may answer
 // from any.
 #pragma once
 
@@ -14,11 +14,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "muster/core/time.h"
+#include "muster/server/tls.h"
 
 namespace muster::server {
 
@@ -38,6 +40,8 @@ absl::StatusOr<Address> ParseAddress(std::string_view text);
 struct HttpRequest {
   std::string path;
   std::vector<std::pair<std::string, std::string>> query;  // decoded, in order
+  std::string method = "get";                              // or "head"
+  std::string authorization;                               // the header, if there is exactly one
 };
 
 struct HttpReply {
@@ -49,11 +53,14 @@ struct HttpReply {
 // To be called once, from any thread. What it is given runs on the server's thread, which is the place for
 // slow rendering. Where it is never called, the client gets a 503 after `handler_timeout`.
 using Respond = absl::AnyInvocable<void(absl::AnyInvocable<HttpReply()>)>;
+// Runs on the server's thread, or where the handler around it says.
 using Handler = std::function<void(const HttpRequest&, Respond)>;
 
 struct HttpServerOptions {
+  std::optional<TlsOptions> tls;  // none: plain HTTP
   int connections_max = 64;
-  Duration request_timeout = std::chrono::seconds(10);  // from the first wait for a request to its last byte
+  // From the first wait for a request to its last byte; the same again for a handshake before.
+  Duration request_timeout = std::chrono::seconds(10);
   Duration handler_timeout = std::chrono::seconds(10);
   Duration write_timeout = std::chrono::seconds(30);
   uint32_t header_bytes_max = 8 * 1024;
@@ -63,7 +70,7 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   // Listens and serves from here on. `routes`: by exact path.
-  // ON FAILURE: names the address.
+  // ON FAILURE: names the address, or the certificate.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const Address& address,
                                                            std::map<std::string, Handler> routes,
                                                            HttpServerOptions options = {});
