@@ -13,6 +13,17 @@ void AddNamespace(CLI::App* command, std::string* ns) {
   command->add_option("--namespace", *ns, "Muster's own namespace, where the configuration names none");
 }
 
+void AddRunOptions(CLI::App* command, RunFlags* flags) {
+  command->add_option("--config", flags->config, "Configuration file (config.kueue.x-k8s.io); default: none");
+  command->add_option("--kubeconfig", flags->kubeconfig,
+                      "Default: the service account inside a cluster, else $KUBECONFIG or ~/.kube/config");
+  command->add_option("--context", flags->context, "Context of the kubeconfig");
+  AddNamespace(command, &flags->ns);
+  command->add_option("--log-format", flags->log_format, "json or text")->check(CLI::IsMember({"json", "text"}));
+  command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+}
+
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
@@ -23,14 +34,12 @@ int Main(int argc, const char* const* argv) {
 
   RunFlags run;
   CLI::App* run_command = app.add_subcommand("run", "Run the service until SIGTERM");
-  run_command->add_option("--config", run.config, "Configuration file (config.kueue.x-k8s.io/v1beta2); default: none");
-  run_command->add_option("--kubeconfig", run.kubeconfig,
-                          "Default: the service account inside a cluster, else $KUBECONFIG or ~/.kube/config");
-  run_command->add_option("--context", run.context, "Context of the kubeconfig");
-  AddNamespace(run_command, &run.ns);
-  run_command->add_option("--log-format", run.log_format, "json or text")->check(CLI::IsMember({"json", "text"}));
-  run_command->add_option("--log-level", run.log_level, "debug, info, warn or error")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  AddRunOptions(run_command, &run);
+  CLI::App* release_command =
+      app.add_subcommand("release", "Hand over to Kueue: admit nothing more, show every admission on its Workload, "
+                                    "take Muster's records from the Jobs, and exit");
+  AddRunOptions(release_command, &run);
+  release_command->add_flag("--stay", run.stay, "Do not exit then, but keep the lease until SIGTERM");
 
   std::string config;
   std::string ns;
@@ -51,7 +60,8 @@ int Main(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kExitOk : kExitUsage;
   }
-  if (run_command->parsed()) return Run(run);
+  run.release = release_command->parsed();
+  if (run_command->parsed() || run.release) return Run(run);
   if (check_command->parsed()) return CheckConfig(config, ns);
   if (policies_command->parsed()) return PrintPolicies(config, ns, kinds);
   if (version_command->parsed()) {

@@ -23,6 +23,7 @@ namespace {
 // As much as a ConfigMap can hold.
 constexpr size_t kConfigurationBytesMax = 1024 * 1024;
 constexpr const char* kDefaultNamespace = "muster-system";
+constexpr Duration kReleasePoll = std::chrono::milliseconds(500);
 // Shorter than the 30 s that a pod gets.
 constexpr Duration kStopMax = std::chrono::seconds(25);
 
@@ -67,7 +68,9 @@ class Process {
   bool Listen();
   bool ListenOn(const char* what, const Listener& listener, std::map<std::string, server::Handler> routes,
                 server::HttpServerOptions options, std::unique_ptr<server::HttpServer>* server);
+  void AwaitRelease();
   void Terminate();
+  void Stop();
   void End(int code) {
     exit_code_ = code;
     executor_.Stop();
@@ -81,7 +84,9 @@ class Process {
   std::unique_ptr<Service> service_;
   std::unique_ptr<server::HttpServer> health_server_;
   std::unique_ptr<server::HttpServer> metrics_server_;
+  bool stay_ = false;
   int exit_code_ = kExitFailed;
+  int stopped_code_ = kExitOk;  // of an orderly stop
 };
 
 int Process::Run(const RunFlags& flags) {
@@ -96,6 +101,8 @@ int Process::Run(const RunFlags& flags) {
   if (!config) return kExitUsage;
   config_ = *std::move(config);
   config_.controller.lease.identity = NewIdentity(&random_);
+  config_.controller.release = flags.release;
+  stay_ = flags.stay;
   for (const std::string& note : config_.notes) spdlog::info("{}", note);
 
   const Environment env{&clock_, &random_, &executor_};
@@ -116,6 +123,10 @@ int Process::Run(const RunFlags& flags) {
     End(kExitFailed);
   });
   executor_.Post([this] { service_->Start(); });
+  if (flags.release) {
+    stopped_code_ = kExitFailed;
+    executor_.Post([this] { AwaitRelease(); });
+  }
   executor_.OnTerminate([this] { Terminate(); });  // from the log's next line on, a signal ends it in order
   if (!Listen()) return kExitFailed;
   executor_.Run();
@@ -149,13 +160,28 @@ bool Process::ListenOn(const char* what, const Listener& listener, std::map<std:
   return true;
 }
 
+void Process::AwaitRelease() {
+  if (service_->release_left() != size_t{0}) {
+    executor_.PostAt(clock_.Mono() + kReleasePoll, [this] { AwaitRelease(); });
+    return;
+  }
+  stopped_code_ = kExitOk;
+  spdlog::info("no Job carries an admission record any more{}",
+               LogFields({{"next", "delete the policies and Muster, then start Kueue"}}));
+  if (!stay_) Stop();
+}
+
 void Process::Terminate() {
   spdlog::info("asked to stop: no more decisions, writes in flight end, the lease is released");
+  Stop();
+}
+
+void Process::Stop() {
   executor_.PostAt(clock_.Mono() + kStopMax, [this] {
     spdlog::error("the stop took too long");
     End(kExitFailed);
   });
-  service_->Stop([this] { End(kExitOk); });
+  service_->Stop([this] { End(stopped_code_); });
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ struct RunFlags {
   std::string ns;  // where the configuration names none; empty: the service account's
   std::string log_format = "json";
   std::string log_level = "info";
+  // Instead of serving: hand the Jobs over to Kueue. `stay`: then wait for SIGTERM, holding the lease.
+  bool release = false;
+  bool stay = false;
 };
 
 // RETURNS: the exit code.

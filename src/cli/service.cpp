@@ -59,6 +59,8 @@ class Service::Impl {
     controller_.Stop(std::move(done));
   }
 
+  std::optional<size_t> release_left() const { return controller_.health().release_left; }
+
   std::map<std::string, server::Handler> HealthRoutes() {
     std::map<std::string, server::Handler> routes;
     for (const std::string& name : {std::string("livez"), std::string("healthz"), config_.liveness_endpoint}) {
@@ -108,6 +110,12 @@ class Service::Impl {
     checks.push_back({"leader-election", health.lease_healthy,
                       health.lease_healthy ? role == server::ReplicaRole::kFollower ? "standing by" : "leading"
                                            : "leading, but the lease could not be renewed in time"});
+    if (config_.controller.release) {
+      const bool known = health.release_left.has_value();
+      checks.push_back({"release", known && *health.release_left == 0,
+                        known ? absl::StrCat(*health.release_left, " Jobs still carry an admission record")
+                              : "not leading yet"});
+    }
     // They concern some objects or some rules; the rest goes on, so they do not make the process unready.
     for (const std::string& problem : health.problems) {
       checks.push_back({"problem", true, problem, /*warning=*/true, /*names_objects=*/true});
@@ -134,6 +142,7 @@ Service::Service(Environment env, k8s::Transport* transport, Configuration confi
     : impl_(std::make_unique<Impl>(env, transport, std::move(config), std::move(build), std::move(fatal))) {}
 Service::~Service() = default;
 void Service::Start() { impl_->Start(); }
+std::optional<size_t> Service::release_left() const { return impl_->release_left(); }
 void Service::Stop(std::function<void()> done) { impl_->Stop(std::move(done)); }
 std::map<std::string, server::Handler> Service::HealthRoutes() { return impl_->HealthRoutes(); }
 std::map<std::string, server::Handler> Service::MetricsRoutes() { return impl_->MetricsRoutes(); }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class Service {
   void Start();
   // Not ready from here on; decides nothing more, lets writes end, releases the lease, then calls `done`.
   void Stop(std::function<void()> done);
+
+  // Of a hand-over: Jobs that still carry a record; unset: not known yet.
+  std::optional<size_t> release_left() const;
 
   // Good for as long as the service is.
   std::map<std::string, server::Handler> HealthRoutes();

@@ -31,18 +31,22 @@ std::optional<Held> FromRecord(const Job& job, bool strict) {
   return held;
 }
 
+// A running Job is admitted where its Workload says so. A suspended one still holds its quota where the Workload says
+// that it is being evicted: so Kueue leaves it between the stop and its end.
 std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   const auto& conditions = workload.status.conditions;
   if (!OwnedBy(workload, job)) return std::nullopt;
   if (!k8s::IsTrue(conditions, "QuotaReserved") || !k8s::IsTrue(conditions, "Admitted") ||
-      k8s::IsTrue(conditions, "Evicted") || k8s::IsTrue(conditions, "Finished") ||
+      k8s::IsTrue(conditions, "Evicted") != job.suspend || k8s::IsTrue(conditions, "Finished") ||
       !workload.status.admission.has_value()) {
     return std::nullopt;
   }
   auto admission = FromApi(*workload.status.admission);
   if (!admission.ok()) return std::nullopt;
   Held held;
-  held.state = job.status.active > 0 ? ClaimState::kActive : ClaimState::kWritten;
+  held.state = job.suspend             ? ClaimState::kLeaving
+               : job.status.active > 0 ? ClaimState::kActive
+                                       : ClaimState::kWritten;
   held.admission = *std::move(admission);
   held.reserved_at = k8s::FindCondition(conditions, "QuotaReserved")->last_transition;
   held.local_queue = workload.spec.queue_name;
@@ -103,8 +107,7 @@ std::string RecordDoubt(const Job& job, const Workload* workload, const gang::Sh
 
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
   if (job.record != nullptr) return FromRecord(job, wait_for_terminating_pods);
-  if (!job.suspend && workload != nullptr) return FromWorkload(job, *workload);
-  return std::nullopt;
+  return workload == nullptr ? std::nullopt : FromWorkload(job, *workload);
 }
 
 }  // namespace muster::controller

@@ -25,6 +25,8 @@ namespace muster::controller {
 namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(20);
+// Workloads are written at leisure before a record goes.
+constexpr Duration kReleasePoll = std::chrono::milliseconds(500);
 // How often a leader looks whether its late renewal was answered after all.
 constexpr Duration kGatePoll = std::chrono::milliseconds(100);
 // Servers from this minor version on clear the start time of a suspended Job themselves.
@@ -75,6 +77,7 @@ class Controller::Impl {
   void Apply(engine::Event event);
   void DecideSoon();
   void Decide();
+  void ReleaseRecords();
   void ArmDue();
   void DecideAt(MonoTime when);
   void Drain(MonoTime deadline, std::function<void()> done);
@@ -117,6 +120,7 @@ class Controller::Impl {
   MonoTime ready_from_{};
   bool gave_up_ = false;
   bool stopping_ = false;
+  std::optional<size_t> release_left_;
   Executor::TimerId due_timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
@@ -515,6 +519,7 @@ void Controller::Impl::Decide() {
     if (elector_ != nullptr && elector_->leading()) DecideAt(env_.clock->Mono() + kGatePoll);
     return;
   }
+  if (options_.release) return ReleaseRecords();
   const MonoTime begun = env_.clock->Mono();
   const std::vector<engine::Decision> decisions = engine_->Decide(env_.clock->Now());
   if (!decisions.empty()) {
@@ -528,6 +533,13 @@ void Controller::Impl::Decide() {
   for (const std::string& name : changed.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [ns, name] : changed.local_queues) local_queue_status_.Touch({ns, name});
   ArmDue();
+}
+
+void Controller::Impl::ReleaseRecords() {
+  const size_t left = jobs_.ReleaseRecords();
+  if (left != release_left_) spdlog::info("admission records are left{}", LogFields({{"jobs", std::to_string(left)}}));
+  release_left_ = left;
+  if (left > 0) DecideAt(env_.clock->Mono() + kReleasePoll);
 }
 
 void Controller::Impl::ArmDue() {
@@ -588,8 +600,9 @@ Health Controller::Impl::health() const {
     }
   });
   out.synced = out.not_synced.empty();
-  if (!kueue_.problem().empty()) out.problems.push_back(kueue_.problem());
+  if (std::string problem = kueue_.problem(); !problem.empty()) out.problems.push_back(std::move(problem));
   for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
+  out.release_left = release_left_;
   return out;
 }
 

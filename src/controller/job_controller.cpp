@@ -535,6 +535,7 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   record.requests = RequestsOf(job);
   record.past_execution_seconds = PastExecutionSeconds(entry);
   const auto known = workloads_.Known(job.meta.uid);
+  if (held.state == ClaimState::kLeaving && known != nullptr) record.eviction = ShownEviction(known->status);
   if (held.admission.pod_sets.empty() || known == nullptr) return record;
   const engine::PodSetAssignment& assignment = held.admission.pod_sets.front();
   // What was injected is what would be injected and is there now.

@@ -94,6 +94,10 @@ class JobController final : public WorkloadSource {
   bool AnyRecord() const;
   uint64_t HighestTerm() const;
 
+  // Hand-over: takes the record of each Job away as soon as its Workload says the same. RETURNS: how many Jobs still
+  // carry one, or have an admission that their Workload does not show. REQUIRES: nothing is decided any more.
+  size_t ReleaseRecords();
+
   // WorkloadSource:
   std::optional<WantedWorkload> Want(const std::string& job_uid) override;
   void WorkloadKnown(const std::string& job_uid) override;
@@ -255,6 +259,9 @@ class JobController final : public WorkloadSource {
   bool IsActive(const Entry& entry) const;
   bool StopIfTimeOver(Entry* entry);
   void CountStopped(Entry* entry);
+
+  // ---- job_release.cpp
+  bool MayRelease(Entry* entry);
 
   // ---- job_workload.cpp: what the Workload and the events say
   WorkloadFacts Facts(const Entry& entry) const;

@@ -225,6 +225,14 @@ std::string BuildRecordAgain(const Job& job, const Record& record) {
   return patch.Take();
 }
 
+std::string BuildRelease(const Job& job) {
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestRecord(job, &patch);
+  patch.Remove(Pointer({"metadata", "annotations", kRecordAnnotation}));
+  return patch.Take();
+}
+
 std::string BuildClearStartTime(const Job& job) {
   JsonWriter out;
   out.StartObject().Key("metadata").StartObject();

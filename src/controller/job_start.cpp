@@ -288,7 +288,7 @@ void JobController::ReconcileRunning(Entry* entry) {
   }
   if (StopIfChanged(entry)) return;
   if (!CarriesClaim(job, claim.record.claim, Record::State::kStarted)) {
-    WriteRecordAgain(entry);
+    if (!deps_.options->release) WriteRecordAgain(entry);
     return;
   }
   if (job.suspend) {

@@ -105,6 +105,10 @@ void JobController::ReconcileLeaving(Entry* entry) {
     if (!job.deleting()) SendStop(entry);
     return;
   }
+  if (job.record == nullptr && !job.deleting()) {
+    SendStop(entry);  // without it nobody knows what to take out of the template
+    return;
+  }
   if (PodsGone(job, deps_.options->wait_for_terminating_pods)) Release(entry);
 }
 

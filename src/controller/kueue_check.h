@@ -1,9 +1,12 @@
 // Whether Kueue's own controller is at work on this cluster. Two controllers of one set of queues would start and
 // stop each other's Jobs, so Muster does not lead while Kueue's lease is held, and gives up leading when it is taken.
+// Nor does it while Kueue's webhooks remain: with nobody behind them, the API server refuses Jobs and queues.
 //
+// Source: design decision 8.
 // Threading: used from the executor only.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,18 +31,30 @@ class KueueCheck {
   void Start(std::function<void()> changed);
   // Asks now.
   void Look();
-  // Kueue is known not to be at work. The last state that could be read counts.
+  // Kueue is known not to be at work, nor in the way. The last state that could be read counts.
   bool clear() const { return clear_; }
   // When that was asked.
-  MonoTime as_of() const { return as_of_; }
+  MonoTime as_of() const;
   // In words; empty: there is none.
-  const std::string& problem() const { return problem_; }
+  std::string problem() const;
 
  private:
-  void Seen(MonoTime asked, const k8s::Result& result);
+  // What tells of Kueue: its lease, and its webhooks of either kind.
+  struct Sign {
+    std::optional<bool> there;  // unset: not known yet
+    MonoTime as_of{};
+    std::string problem;
+    bool forbidden = false;  // as said
+  };
+
+  void Tick();
+  void AskLease();
+  void AskWebhooks(Sign* sign, const k8s::Resource& resource);
+  // `judge` RETURNS: what is there of Kueue, in words; empty: nothing. ON FAILURE: cannot be told from the body.
+  using Judge = std::function<absl::StatusOr<std::string>(std::string_view body)>;
+  void Seen(Sign* sign, MonoTime asked, const std::string& what, const k8s::Result& result, const Judge& judge);
   // RETURNS: who holds the lease; empty: nobody does any more.
   std::string Holder(std::string_view lease);
-  void Report(std::string problem);
 
   Environment env_;
   k8s::Client* client_;
@@ -47,11 +62,12 @@ class KueueCheck {
   bool shared_;
   std::function<void()> changed_;
   bool clear_ = false;
-  MonoTime as_of_{};
-  std::string problem_;
-  std::string seen_;  // holder and time of renewal, as last seen to change
+  Sign lease_sign_;
+  Sign mutating_;
+  Sign validating_;
+  MonoTime webhooks_at_{};  // when they are to be asked for again
+  std::string seen_;        // holder and time of renewal, as last seen to change
   MonoTime seen_at_{};
-  bool forbidden_ = false;
   Executor::TimerId timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -220,6 +220,22 @@ bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction) {
   return TellsOfEviction(status, eviction) && reserved != nullptr && reserved->status == "False";
 }
 
+std::optional<Eviction> ShownEviction(const WorkloadStatus& status) {
+  const k8s::Condition* evicted = k8s::FindCondition(status.conditions, "Evicted");
+  if (evicted == nullptr || evicted->status != "True") return std::nullopt;
+  Eviction out;
+  out.reason = evicted->reason;
+  out.message = evicted->message;
+  out.at = evicted->last_transition;
+  out.past_execution_seconds = status.past_execution_seconds;
+  out.totals = status.evictions;
+  if (const k8s::Condition* preempted = k8s::FindCondition(status.conditions, "Preempted");
+      preempted != nullptr && preempted->status == "True") {
+    out.preemption_reason = preempted->reason;
+  }
+  return out;
+}
+
 std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, const std::string& reason,
                                          const std::string& underlying_cause) {
   for (EvictionCount& entry : totals) {

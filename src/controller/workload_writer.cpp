@@ -70,6 +70,13 @@ bool WorkloadWriter::Wrote(const std::string& job_uid, int32_t priority) const {
   return it != entries_.end() && it->second.sent_priority == priority;
 }
 
+bool WorkloadWriter::Settled(const std::string& job_uid) const {
+  const auto it = entries_.find(job_uid);
+  if (it == entries_.end()) return true;
+  const Entry& entry = it->second;
+  return !entry.busy && !entry.dirty && !entry.queued && entry.timer == 0;
+}
+
 void WorkloadWriter::ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const {
   for (const auto& [uid, entry] : entries_) {
     if (entry.known != nullptr) visit(uid, *entry.known);

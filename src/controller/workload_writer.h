@@ -80,6 +80,8 @@ class WorkloadWriter {
   void ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const;
   // Whether that is the last priority that was written for this Job.
   bool Wrote(const std::string& job_uid, int32_t priority) const;
+  // Nothing is to be written, as far as is known, and nothing is on its way.
+  bool Settled(const std::string& job_uid) const;
   // Null: not known to exist.
   std::shared_ptr<const Workload> Known(const std::string& job_uid) const;
 

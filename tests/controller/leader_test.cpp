@@ -137,6 +137,73 @@ TEST_CASE("Kueue that comes to life while a new leader waits keeps it from decid
   CHECK(world.RunUntil([&] { return world.Finished("job-0"); }, minutes(2)));
 }
 
+Json Webhooks(const std::string& kind, const std::string& name, const std::string& ns, const std::string& group) {
+  return {{"apiVersion", "admissionregistration.k8s.io/v1"},
+          {"kind", kind},
+          {"metadata", {{"name", name}}},
+          {"webhooks",
+           {{{"name", "m.example.com"},
+             {"clientConfig", {{"service", {{"namespace", ns}, {"name", "webhook-service"}, {"path", "/x"}}}}},
+             {"rules",
+              {{{"apiGroups", {group}}, {"apiVersions", {"*"}}, {"operations", {"CREATE"}}, {"resources", {"*"}}}}},
+             {"sideEffects", "None"},
+             {"admissionReviewVersions", {"v1"}}}}}};
+}
+
+// With nobody behind them the API server would refuse Jobs and queues.
+TEST_CASE("Webhooks that Kueue left behind keep Muster from leading, under any name") {
+  World world;
+  // By name; and by whom they ask about what. Those of others do not count.
+  world.Create(Webhooks("ValidatingWebhookConfiguration", "kueue-validating-webhook-configuration", "gone", "batch"));
+  world.Create(Webhooks("MutatingWebhookConfiguration", "queue-system-mutating", "kueue-system", "kueue.x-k8s.io"));
+  world.Create(Webhooks("MutatingWebhookConfiguration", "neighbour", "kueue-system", "batch"));
+  world.Create(Webhooks("ValidatingWebhookConfiguration", "gatekeeper", "gatekeeper-system", "kueue.x-k8s.io"));
+  Process& muster = world.Start("a");
+  world.RunFor(minutes(3));
+  CHECK_FALSE(Leads(muster));
+  CHECK(muster.controller->health().problems ==
+        std::vector<std::string>{
+            "Kueue's webhooks remain: MutatingWebhookConfiguration queue-system-mutating; Kueue's webhooks remain: "
+            "ValidatingWebhookConfiguration kueue-validating-webhook-configuration"});
+  CHECK(world.Get("leases", "muster-system", kLease).is_null());
+  world.Delete("mutatingwebhookconfigurations", "", "queue-system-mutating");
+  world.RunFor(seconds(20));
+  CHECK_FALSE(Leads(muster));
+  world.Delete("validatingwebhookconfigurations", "", "kueue-validating-webhook-configuration");
+  CHECK(world.RunUntil([&] { return Leads(muster); }, seconds(30)));
+  CHECK(muster.controller->health().problems.empty());
+}
+
+TEST_CASE("A leader gives up when Kueue's webhooks are installed beside it") {
+  World world;
+  Process& muster = world.Start("a");
+  REQUIRE(world.RunUntil([&] { return Leads(muster); }));
+  world.Create(Webhooks("MutatingWebhookConfiguration", "kueue-mutating-webhook-configuration", "elsewhere", "batch"));
+  CHECK(world.RunUntil([&] { return muster.lost_leadership; }, minutes(2)));
+}
+
+TEST_CASE("Webhooks that may not be read count as none, and those that cannot be read now keep from leading") {
+  World world;
+  FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"list"};
+  rule.resource = "mutatingwebhookconfigurations";
+  rule.times = -1;
+  rule.fault.kind = Fault::Kind::kAnswer;
+  rule.fault.status = 500;
+  const auto broken = world.server.faults().Add(rule);
+  Process& muster = world.Start("a");
+  world.RunFor(minutes(1));
+  CHECK_FALSE(Leads(muster));
+  REQUIRE(muster.controller->health().problems.size() == 1);
+  CHECK_THAT(muster.controller->health().problems[0],
+             Catch::StartsWith("mutatingwebhookconfigurations cannot be read: "));
+  world.server.faults().Remove(broken);
+  rule.fault.status = 403;
+  world.server.faults().Add(rule);
+  CHECK(world.RunUntil([&] { return Leads(muster); }, seconds(30)));
+}
+
 // Terms count transitions of the Lease; one that is made anew begins at the first.
 TEST_CASE("A leader on a new Lease waits for the former one's writes, and its claims are of a later term") {
   World world;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Health {
   std::vector<Informer> informers;
   // Standing problems in words: policies missing or changed, missing rights, Kueue's lease alive, ...
   std::vector<std::string> problems;
+  // Of Options::release: Jobs that still carry a record; unset: not known yet.
+  std::optional<size_t> release_left;
 };
 
 class Controller {

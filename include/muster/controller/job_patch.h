@@ -62,6 +62,9 @@ JobPatch BuildResume(const Job& job);
 // Writes a running Job's record again that somebody else removed or spoiled.
 std::string BuildRecordAgain(const Job& job, const Record& record);
 
+// Takes the record away, and leaves all else as it is.
+std::string BuildRelease(const Job& job);
+
 // Merge patch of the status: servers up to 1.35 keep the start time of a suspended Job, and with it the template
 // locked, until somebody clears it.
 std::string BuildClearStartTime(const Job& job);

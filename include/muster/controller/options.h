@@ -48,6 +48,8 @@ struct Options {
   // How long a new leader waits before it reads the state it decides on: no write of its predecessor is applied
   // later. At least the client's lands_within().
   Duration takeover_wait = std::chrono::seconds(6);
+  // Hand-over: decides nothing, brings Workloads up to date, and takes the records of Jobs away.
+  bool release = false;
   // Kueue's own namespace: while its lease is held there, Muster does not lead.
   std::string kueue_namespace = "kueue-system";
 };

@@ -60,6 +60,10 @@ bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction);
 // Whether the Workload tells of this eviction and no longer shows the quota as held.
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction);
 
+// The eviction that the Workload tells of; what only a record says of it is unset. RETURNS: nothing where it tells of
+// none, or of one that has ended.
+std::optional<Eviction> ShownEviction(const WorkloadStatus& status);
+
 // The totals with one more eviction.
 std::vector<EvictionCount> CountEviction(std::vector<EvictionCount> totals, const std::string& reason,
                                          const std::string& underlying_cause);

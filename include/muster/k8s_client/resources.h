@@ -23,6 +23,12 @@ inline constexpr Resource kValidatingAdmissionPolicies{
 inline constexpr Resource kValidatingAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
                                                              "validatingadmissionpolicybindings",
                                                              "ValidatingAdmissionPolicyBinding", false};
+inline constexpr Resource kMutatingWebhookConfigurations{"admissionregistration.k8s.io", "v1",
+                                                         "mutatingwebhookconfigurations",
+                                                         "MutatingWebhookConfiguration", false};
+inline constexpr Resource kValidatingWebhookConfigurations{"admissionregistration.k8s.io", "v1",
+                                                           "validatingwebhookconfigurations",
+                                                           "ValidatingWebhookConfiguration", false};
 
 inline constexpr Resource kResourceFlavors{"kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", false};
 inline constexpr Resource kClusterQueues{"kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", false};
