@@ -6,6 +6,7 @@
 
 #include "beast_watch.h"
 #include "cpprest_calls.h"
+#include "exec_transport.h"
 #include "http_address.h"
 #include "http_credentials.h"
 #include "http_tls.h"
@@ -65,10 +66,9 @@ class HttpTransport final : public Transport {
   BeastWatches watches_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Transport>> NewHttpTransport(Environment env, const ConnectionConfig& config,
-                                                            TransportOptions options) {
+// With credentials that stay, or that are read from a file.
+absl::StatusOr<std::unique_ptr<Transport>> Make(Environment env, const ConnectionConfig& config,
+                                                const TransportOptions& options) {
   const auto address = ParseServerUrl(config.server);
   if (!address.ok()) return address.status();
   if (address->IsIpv6()) {
@@ -93,6 +93,16 @@ absl::StatusOr<std::unique_ptr<Transport>> NewHttpTransport(Environment env, con
     }
   }
   return std::make_unique<HttpTransport>(env, config, *address, tls, options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> NewHttpTransport(Environment env, const ConnectionConfig& config,
+                                                            TransportOptions options) {
+  auto transport = Make(env, config, options);  // of a plugin, what can be wrong before it has run
+  if (!transport.ok() || !config.exec.has_value()) return transport;
+  return std::make_unique<ExecTransport>(
+      env, config, [env, options](const ConnectionConfig& with) { return Make(env, with, options); });
 }
 
 }  // namespace muster::k8s

@@ -17,11 +17,18 @@
 #include "muster/core/hash.h"
 #include "muster/core/pem.h"
 #include "muster/core/small_file.h"
+#include "muster/k8s_client/json_reader.h"
+#include "muster/k8s_client/json_writer.h"
 
 namespace muster::k8s {
 namespace {
 
 constexpr size_t kFileBytesMax = 8 * 1024 * 1024;
+constexpr const char* kExecV1 = "client.authentication.k8s.io/v1";
+constexpr const char* kExecV1Beta1 = "client.authentication.k8s.io/v1beta1";
+constexpr const char* kExecExtension = "client.authentication.k8s.io/exec";
+constexpr size_t kExtensionBytesMax = 64 * 1024;
+constexpr int kExtensionDepthMax = 32;
 
 absl::Status Bad(const std::string& where, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", std::string(why)));
@@ -76,6 +83,17 @@ class Fields {
     const std::string text = Text(name);
     return text.empty() ? text : (directory / text).lexically_normal().string();
   }
+  // The elements of a list; empty where it is absent.
+  std::vector<YAML::Node> List(const std::string& name) {
+    const auto node = Take(name);
+    if (!node) return {};
+    std::vector<YAML::Node> out;
+    if (!node->IsSequence()) Fail(name, "must be a list");
+    for (const auto& item : *node) {
+      if (node->IsSequence()) out.emplace_back(item);
+    }
+    return out;
+  }
   void Ignore(const std::string& name) { Take(name); }
   // Fails if the field is set, since ignoring it would mean something else than the file says.
   void Refuse(const std::string& name, std::string_view why) {
@@ -84,6 +102,7 @@ class Fields {
   void Fail(const std::string& name, std::string_view why) {
     if (status_.ok()) status_ = Bad(name.empty() ? where_ : absl::StrCat(where_, ".", name), why);
   }
+  const std::string& where() const { return where_; }
   absl::Status Finish() {
     if (!fields_.empty()) Fail(fields_.begin()->first, "is not a known field");
     return status_;
@@ -95,6 +114,57 @@ class Fields {
   absl::Status status_;
 };
 
+// A plain scalar that JSON has too.
+bool IsJsonScalar(const std::string& text) {
+  if (text.empty() || std::string_view("-0123456789tfn").find(text[0]) == std::string_view::npos) return false;
+  JsonDocument document(absl::StrCat("[", text, "]"));
+  return document.root().size() == 1 && document.Finish("").ok();
+}
+
+// A value of YAML as JSON: what is not in quotes and looks like a number or a truth value is one.
+absl::Status WriteJson(const YAML::Node& node, int depth, std::string* out) {
+  if (depth > kExtensionDepthMax) return absl::InvalidArgumentError("is nested too deeply");
+  // Aliases can make much of little.
+  if (out->size() > kExtensionBytesMax) return absl::InvalidArgumentError("is too long");
+  const auto quoted = [](const std::string& text) {
+    JsonWriter json;
+    return json.String(text).Take();
+  };
+  if (node.IsMap() || node.IsSequence()) {
+    const char* separator = "";
+    out->append(node.IsMap() ? "{" : "[");
+    for (const auto& item : node) {
+      out->append(std::exchange(separator, ","));
+      if (node.IsMap() && !item.first.IsScalar()) return absl::InvalidArgumentError("has a key that is not text");
+      if (node.IsMap()) out->append(quoted(item.first.Scalar())).append(":");
+      const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
+      if (const absl::Status status = WriteJson(value, depth + 1, out); !status.ok()) return status;
+    }
+    out->append(node.IsMap() ? "}" : "]");
+    return absl::OkStatus();
+  }
+  const std::string text = node.IsScalar() ? node.Scalar() : "null";
+  out->append(node.Tag() != "!" && IsJsonScalar(text) ? text : quoted(text));
+  return absl::OkStatus();
+}
+
+// What the cluster has to say to exec plugins. RETURNS: JSON; empty where there is nothing.
+absl::StatusOr<std::string> ReadExecConfig(const YAML::Node& extensions) {
+  if (!extensions.IsSequence()) return std::string();
+  for (const auto& entry : extensions) {
+    // Others may hold anything.
+    if (!entry.IsMap()) continue;
+    Fields fields(YAML::Node(entry), "");
+    if (fields.Text("name") != kExecExtension) continue;
+    const auto value = fields.Take("extension");
+    if (!value) return std::string();
+    std::string out;
+    if (const absl::Status status = WriteJson(*value, 0, &out); !status.ok()) return status;
+    return out;
+  }
+  return std::string();
+}
+
 absl::StatusOr<KubeconfigCluster> ReadCluster(Fields fields, const std::filesystem::path& directory) {
   KubeconfigCluster out;
   out.server = fields.Text("server");
@@ -104,16 +174,55 @@ absl::StatusOr<KubeconfigCluster> ReadCluster(Fields fields, const std::filesyst
   out.ca_pem = fields.Base64("certificate-authority-data");
   fields.Refuse("proxy-url", "proxies are not supported");
   fields.Ignore("disable-compression");  // answers are never asked for compressed
-  fields.Ignore("extensions");
+  if (const auto extensions = fields.Take("extensions")) {
+    auto exec_config = ReadExecConfig(*extensions);
+    if (!exec_config.ok()) fields.Fail("extensions", std::string(exec_config.status().message()));
+    out.exec_config = exec_config.value_or("");
+  }
+  if (const auto status = fields.Finish(); !status.ok()) return status;
+  return out;
+}
+
+absl::StatusOr<ExecPlugin> ReadExec(Fields fields, const std::filesystem::path& directory) {
+  ExecPlugin out;
+  out.api_version = fields.Text("apiVersion");
+  const bool v1 = out.api_version == kExecV1;
+  if (!v1 && out.api_version != kExecV1Beta1) {
+    fields.Fail("apiVersion", absl::StrCat("must be ", kExecV1, " or ", kExecV1Beta1));
+  }
+  out.command = fields.Text("command");
+  if (out.command.empty()) fields.Fail("command", "is missing");
+  out.name = absl::StrCat("exec plugin ", out.command);
+  // As in client-go: with a slash it is a path from where the file lies.
+  if (out.command.find('/') != std::string::npos) out.command = (directory / out.command).lexically_normal().string();
+  for (const YAML::Node& arg : fields.List("args")) {
+    if (!arg.IsScalar()) fields.Fail("args", "must be a list of texts");
+    out.args.push_back(arg.IsScalar() ? arg.Scalar() : "");
+  }
+  for (const YAML::Node& entry : fields.List("env")) {
+    Fields variable(entry, "");
+    std::string name = variable.Text("name");
+    std::string value = variable.Text("value");
+    const bool fit = !name.empty() && name.find_first_of(std::string_view("=\0", 2)) == std::string::npos;
+    if (!variable.Finish().ok() || !fit) fields.Fail("env", "must be a list of {name, value}");
+    out.env.emplace_back(std::move(name), std::move(value));
+  }
+  out.install_hint = fields.Text("installHint");
+  out.provide_cluster_info = fields.Flag("provideClusterInfo");
+  const std::string mode = fields.Text("interactiveMode");
+  if (mode == "Always") {
+    fields.Fail("interactiveMode", "is Always: a plugin that asks on a terminal cannot be used by a service");
+  } else if (mode.empty() ? v1 : mode != "Never" && mode != "IfAvailable") {
+    fields.Fail("interactiveMode", "must be Never or IfAvailable");
+  }
   if (const auto status = fields.Finish(); !status.ok()) return status;
   return out;
 }
 
 absl::StatusOr<KubeconfigUser> ReadUser(Fields fields, const std::filesystem::path& directory) {
-  constexpr std::string_view kUse = "is not supported; use a client certificate, token or tokenFile";
+  constexpr std::string_view kUse = "is not supported; use a client certificate, token, tokenFile or exec";
   constexpr std::string_view kImpersonation = "impersonation is not supported";
   KubeconfigUser out;
-  fields.Refuse("exec", kUse);
   fields.Refuse("auth-provider", kUse);
   fields.Refuse("username", kUse);
   fields.Refuse("password", kUse);
@@ -128,6 +237,14 @@ absl::StatusOr<KubeconfigUser> ReadUser(Fields fields, const std::filesystem::pa
   }
   out.token_file = fields.Path("tokenFile", directory);
   fields.Ignore("extensions");
+  if (const auto exec = fields.Take("exec")) {
+    auto plugin = ReadExec(Fields(*exec, fields.where() + ".exec"), directory);
+    if (!plugin.ok()) return plugin.status();
+    out.exec = *std::move(plugin);
+    if (!(out.client_cert_file.empty() && out.client_cert_pem.empty() && out.token.empty() && out.token_file.empty())) {
+      fields.Fail("exec", "cannot be given beside a client certificate or token");
+    }
+  }
   if (const auto status = fields.Finish(); !status.ok()) return status;
   return out;
 }
@@ -229,7 +346,8 @@ absl::Status ResolveCluster(const KubeconfigCluster& cluster, const std::string&
   return absl::OkStatus();
 }
 
-absl::Status ResolveUser(const KubeconfigUser& user, const std::string& where, ConnectionConfig* out) {
+absl::Status ResolveUser(const KubeconfigUser& user, const KubeconfigCluster& cluster, const std::string& where,
+                         ConnectionConfig* out) {
   const std::string field = absl::StrCat(where, ".user");
   auto certificate =
       DataOrFile(user.client_cert_pem, user.client_cert_file, absl::StrCat(field, ".client-certificate"));
@@ -255,6 +373,11 @@ absl::Status ResolveUser(const KubeconfigUser& user, const std::string& where, C
   out->client_key_pem = *std::move(key);
   out->token = user.token;
   out->token_file = user.token_file;
+  out->exec = user.exec;
+  if (out->exec.has_value()) {
+    absl::StrAppend(&out->exec->name, " (", where, ")");
+    out->exec->cluster_config = cluster.exec_config;
+  }
   return absl::OkStatus();
 }
 
@@ -311,7 +434,7 @@ absl::StatusOr<ConnectionConfig> ResolveKubeconfig(const Kubeconfig& config, con
   if (chosen->user.empty()) return out;  // anonymous
   const auto user = Find(config.users, "user", chosen->user, absl::StrCat(context_where, ".context.user"));
   if (!user.ok()) return user.status();
-  status = ResolveUser(*user, config.users.at(chosen->user).where, &out);
+  status = ResolveUser(*user, *cluster, config.users.at(chosen->user).where, &out);
   if (!status.ok()) return status;
   return out;
 }

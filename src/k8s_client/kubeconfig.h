@@ -20,6 +20,7 @@ struct KubeconfigCluster {
   bool insecure = false;
   std::string ca_file;  // absolute or relative to the working directory, as are the paths below
   std::string ca_pem;
+  std::string exec_config;  // JSON, for exec plugins; empty: none
 };
 
 struct KubeconfigUser {
@@ -29,6 +30,7 @@ struct KubeconfigUser {
   std::string client_key_pem;
   std::string token;
   std::string token_file;
+  std::optional<ExecPlugin> exec;
 };
 
 struct KubeconfigContext {

@@ -176,7 +176,61 @@ struct Broken {
   std::vector<std::string> in_error;
 };
 
+TEST_CASE("kubeconfig: an exec plugin") {
+  const TempDir files;
+  const std::string path = files.Write("config", R"(apiVersion: v1
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters:
+- name: c
+  cluster:
+    server: https://api.example
+    extensions:
+    - {name: other, extension: 3}
+    - name: client.authentication.k8s.io/exec
+      extension: {audience: "7", depth: 3, on: true, off: "true", none: null, list: [a, 1.5e3, 01], "q\"": 1,2}
+users:
+- name: u
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: bin/get-token
+      args: [--cluster, "5", ""]
+      env: [{name: REGION, value: east}, {name: EMPTY, value: ""}]
+      installHint: get it from example.com
+      provideClusterInfo: true
+)");
+  const auto config = LoadKubeconfig(path, "");
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  REQUIRE(config->exec.has_value());
+  const ExecPlugin& plugin = *config->exec;
+  CHECK(plugin.name == absl::StrCat("exec plugin bin/get-token (kubeconfig ", path, ": users[u])"));
+  CHECK(plugin.api_version == "client.authentication.k8s.io/v1beta1");
+  CHECK(plugin.command == files.Path("bin/get-token"));  // with a slash: from where the file lies
+  CHECK(plugin.args == std::vector<std::string>{"--cluster", "5", ""});
+  CHECK(plugin.env == std::vector<std::pair<std::string, std::string>>{{"REGION", "east"}, {"EMPTY", ""}});
+  CHECK(plugin.install_hint == "get it from example.com");
+  CHECK(plugin.provide_cluster_info);
+  // "01" is no number of JSON.
+  CHECK(plugin.cluster_config ==
+        R"({"audience":"7","depth":3,"on":true,"off":"true","none":null,"list":["a",1.5e3,"01"],"q\"":"1,2"})");
+}
+
+TEST_CASE("kubeconfig: an extension that aliases make endless is refused") {
+  std::string text = absl::StrReplaceAll(Minimal(", extensions: [{name: client.authentication.k8s.io/exec, extension: "
+                                                 "{a: &a [x, x, x, x, x, x, x, x, x, x]EXTRA}}]",
+                                                 "token: t"),
+                                         {{"EXTRA", ", b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a], c: &c [*b, *b, "
+                                                    "*b, *b, *b, *b, *b, *b, *b, *b], d: &d [*c, *c, *c, *c, *c, *c, "
+                                                    "*c, *c, *c, *c], e: [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]"}});
+  const auto config = Load(text);
+  REQUIRE_FALSE(config.ok());
+  CHECK_THAT(std::string(config.status().message()), Catch::Contains("clusters[c].cluster.extensions: is too long"));
+}
+
 TEST_CASE("kubeconfig: what is wrong is named by file and field") {
+  const std::string kV1 = "exec: {apiVersion: client.authentication.k8s.io/v1, ";
   const std::string ca = Base64Encode(Authority().pem);
   const std::string key = Base64Encode(Own().key_pem);
   const std::string strange_key = Base64Encode(testing::Issue(Authority(), {"x", ""}).key_pem);
@@ -219,7 +273,23 @@ TEST_CASE("kubeconfig: what is wrong is named by file and field") {
              {"clusters[c].cluster.certificate-authority: ", "missing.pem: No such file"}},
       Broken{cluster("certificate-authority: /dev/zero"),
              {"clusters[c].cluster.certificate-authority: /dev/zero: is not a regular file"}},
-      Broken{user("exec: {command: aws}"), {"users[u].user.exec: is not supported; use a client certificate"}},
+      Broken{user("exec: {command: aws}"), {"users[u].user.exec.apiVersion: must be client.authentication.k8s.io/v1"}},
+      Broken{user("exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: aws}"),
+             {"users[u].user.exec.apiVersion: must be client.authentication.k8s.io/v1 or"}},
+      Broken{user(kV1 + "interactiveMode: Never}"), {"users[u].user.exec.command: is missing"}},
+      Broken{user(kV1 + "command: aws}"), {"users[u].user.exec.interactiveMode: must be Never or IfAvailable"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Always}"),
+             {"users[u].user.exec.interactiveMode: is Always: a plugin that asks on a terminal"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Sometimes}"),
+             {"users[u].user.exec.interactiveMode: must be Never or IfAvailable"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Never, args: [[a]]}"),
+             {"users[u].user.exec.args: must be a list of texts"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Never, env: [{name: A=B, value: c}]}"),
+             {"users[u].user.exec.env: must be a list of {name, value}"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Never, timeout: 3}"),
+             {"users[u].user.exec.timeout: is not a known field"}},
+      Broken{user(kV1 + "command: aws, interactiveMode: Never}, token: t"),
+             {"users[u].user.exec: cannot be given beside a client certificate or token"}},
       Broken{user("auth-provider: {name: gcp}"), {"users[u].user.auth-provider: is not supported"}},
       Broken{user("username: me, password: pw"), {"users[u].user.username: is not supported"}},
       Broken{user("as: root"), {"users[u].user.as: impersonation is not supported"}},

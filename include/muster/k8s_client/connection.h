@@ -1,5 +1,5 @@
-// Where the API server is and who we are: kubeconfig (client certificates, token, token file) or the pod's
-// service account (token re-read as it rotates). TLS is always verified unless the kubeconfig says
+// Where the API server is and who we are: kubeconfig (client certificates, token, token file, exec plugin) or the
+// pod's service account (token re-read as it rotates). TLS is always verified unless the kubeconfig says
 // insecure-skip-tls-verify.
 //
 // Threading: values and factories; the AsioExecutor may be posted to from any thread.
@@ -9,12 +9,27 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/core/clock.h"
 #include "muster/k8s_client/transport.h"
 
 namespace muster::k8s {
+
+// A program that is run to get credentials, as kubeconfig's users[].user.exec has it.
+struct ExecPlugin {
+  std::string name;         // in messages: "exec plugin aws (kubeconfig FILE: users[NAME])"
+  std::string api_version;  // "client.authentication.k8s.io/v1" or v1beta1
+  std::string command;      // a path, or a name that is looked for in $PATH
+  std::vector<std::string> args;
+  std::vector<std::pair<std::string, std::string>> env;  // beside the process's own
+  std::string install_hint;                              // where to get it
+  bool provide_cluster_info = false;
+  std::string cluster_config;  // JSON, from the cluster's extension for plugins; empty: none
+};
 
 struct ConnectionConfig {
   std::string server;           // "https://host[:port][/prefix]"
@@ -25,13 +40,15 @@ struct ConnectionConfig {
   std::string client_key_pem;
   std::string token;
   std::string token_file;  // re-read once a minute, and at once after a 401; wins over `token` once read
+  // Run before the first call, when its credentials end, and after a 401. In place of the four above.
+  std::optional<ExecPlugin> exec;
   std::string ns;          // of the context or the service account; empty: it names none
 };
 
 // `path` empty: $KUBECONFIG (a list separated by colons; the first file that has an entry wins), else
 // ~/.kube/config. `context` empty: current-context. Paths in a file are relative to it; data wins over a file.
 // The chosen entries are read strictly, others may hold anything. ON FAILURE: names file and field. What is
-// not supported (exec, auth-provider, basic auth, impersonation, proxy-url) is refused by name.
+// not supported (auth-provider, basic auth, impersonation, proxy-url) is refused by name.
 absl::StatusOr<ConnectionConfig> LoadKubeconfig(const std::string& path, const std::string& context);
 
 // From $KUBERNETES_SERVICE_HOST and _PORT and the files token, ca.crt and namespace in `directory`. An IPv6
