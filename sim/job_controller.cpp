@@ -313,7 +313,7 @@ void JobController::Suspend(Look* look) {
     DeletePod(*look->uid, *look->entry->cached, &pod);
     look->pods_moved = true;
   }
-  look->status.erase("startTime");
+  if (!options_.keeps_start_time) look->status.erase("startTime");
   SetJobCondition(look, "Suspended", "True", "JobSuspended", "Job suspended");
 }
 

@@ -213,7 +213,8 @@ SimServer::Reply SimServer::ServeDiscovery(const k8s::HttpRequest& http) const {
   const std::string& path = http.path;
   if (path == "/readyz" || path == "/livez" || path == "/healthz") return {200, "ok", std::nullopt};
   if (path == "/version") {
-    return {200, Dump({{"major", "1"}, {"minor", "36"}, {"gitVersion", "v1.36.3"}}), std::nullopt};
+    const std::string minor = std::to_string(options_.minor_version);
+    return {200, Dump({{"major", "1"}, {"minor", minor}, {"gitVersion", Concat("v1.", minor, ".3")}}), std::nullopt};
   }
   const std::vector<std::string> parts = Split(path, '/');  // "", "apis", group, version
   std::string group;
@@ -226,6 +227,7 @@ SimServer::Reply SimServer::ServeDiscovery(const k8s::HttpRequest& http) const {
   Json resources = Json::array();
   for (const auto& kind : store_->kinds()) {
     if (version.empty() || kind->group != group || !kind->Serves(version)) continue;
+    if (!options_.mutating_policies && kind->kind.starts_with("MutatingAdmissionPolicy")) continue;
     resources.push_back({{"name", kind->plural}, {"kind", kind->kind}, {"namespaced", kind->namespaced}});
     if (kind->status_subresource) {
       resources.push_back({{"name", kind->plural + "/status"}, {"kind", kind->kind}, {"namespaced", kind->namespaced}});

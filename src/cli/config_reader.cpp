@@ -17,15 +17,22 @@ namespace {
 using Kind = YamlNode::Kind;
 
 // The fields right below an object.
-std::vector<std::string_view> FieldsOf(std::string_view object) {
+std::vector<std::string_view> FieldsOf(std::string_view object, bool v1beta1) {
   std::vector<std::string_view> names;
   const std::string prefix = object.empty() ? "" : std::string(object) + ".";
   for (const Field& field : ConfigFields()) {
-    if (field.path.empty() || !field.path.starts_with(prefix)) continue;
+    if (field.path.empty() || !field.path.starts_with(prefix) || (field.v1beta1_only && !v1beta1)) continue;
     const std::string_view rest = field.path.substr(prefix.size());
     if (rest.find_first_of(".[{") == std::string_view::npos) names.push_back(rest);
   }
   return names;
+}
+
+const YamlNode* Member(const YamlNode& map, std::string_view key) {
+  for (const YamlNode::Entry& entry : map.entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
 }
 
 std::string Join(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
@@ -91,6 +98,8 @@ bool HasType(const YamlNode& node, FieldType type) {
 
 ConfigReader::ConfigReader(const YamlNode& document) {
   MUSTER_CHECK(document.kind == Kind::kMap);
+  const YamlNode* version = Member(document, "apiVersion");
+  v1beta1_ = version != nullptr && version->kind == Kind::kScalar && version->text == kConfigV1Beta1;
   Walk(document, *FindConfigField(""), "", false);
 }
 
@@ -137,15 +146,21 @@ void ConfigReader::WalkObject(const YamlNode& node, const Field& field, const st
     }
     lines_[child_path] = entry.line;
     const Field* child = FindConfigField(Join(std::string(field.path), entry.key));
-    if (child == nullptr || entry.key.find_first_of(".[]{}") != std::string::npos) {
-      const std::string near = NearestName(entry.key, FieldsOf(field.path));
-      errors_.push_back({entry.line, child_path, ShowValue(entry.value),
-                         near.empty() ? "unknown field" : absl::StrCat("unknown field; did you mean ", near, "?")});
+    const bool known = child != nullptr && entry.key.find_first_of(".[]{}") == std::string::npos;
+    if (!known || (child->v1beta1_only && !v1beta1_)) {
+      errors_.push_back(
+          {entry.line, child_path, ShowValue(entry.value), UnknownField(entry.key, field, known ? child : nullptr)});
       continue;
     }
     // Null is "not set", as in JSON.
     if (entry.value.kind != Kind::kNull) Walk(entry.value, *child, child_path, settled);
   }
+}
+
+std::string ConfigReader::UnknownField(const std::string& key, const Field& parent, const Field* other_version) const {
+  if (other_version != nullptr) return absl::StrCat("a field of ", std::string(kConfigV1Beta1), " only");
+  const std::string near = NearestName(key, FieldsOf(parent.path, v1beta1_));
+  return near.empty() ? "unknown field" : absl::StrCat("unknown field; did you mean ", near, "?");
 }
 
 void ConfigReader::WalkMap(const YamlNode& node, const Field& field, const std::string& path, bool settled) {
@@ -181,7 +196,11 @@ void ConfigReader::CheckSupport(const YamlNode& node, const Field& field, const 
         absl::StrCat(path, " has no effect: ", absl::string_view(field.detail.data(), field.detail.size())));
     return;
   }
-  const bool asks_nothing = (node.kind == Kind::kSequence && node.items.empty()) ||
+  // In v1beta1 these are off unless they say otherwise.
+  const bool switched = v1beta1_ && (field.path == "waitForPodsReady" || field.path == "fairSharing");
+  const YamlNode* enable = switched ? Member(node, "enable") : nullptr;
+  const bool off = switched && (enable == nullptr || enable->text != "true");
+  const bool asks_nothing = off || (node.kind == Kind::kSequence && node.items.empty()) ||
                             (field.type == FieldType::kMap && node.entries.empty()) ||
                             (node.kind == Kind::kScalar &&
                              (node.text == field.detail || (field.type == FieldType::kString && node.text.empty())));

@@ -49,6 +49,7 @@ class ConfigReader {
   // Checked as the API server checks a metav1.LabelSelector.
   std::optional<LabelSelector> Selector(const std::string& path);
   bool IsSet(const std::string& path) const { return found_.contains(path); }
+  bool v1beta1() const { return v1beta1_; }
 
   // An error about the value at `path`, or about the place where it would stand.
   void Fail(const std::string& path, std::string message);
@@ -69,7 +70,9 @@ class ConfigReader {
   void FailAt(const YamlNode& node, const std::string& path, std::string message);
   Requirement ReadRequirement(const std::string& path);
   const YamlNode* Find(const std::string& path) const;
+  std::string UnknownField(const std::string& key, const Field& parent, const Field* other_version) const;
 
+  bool v1beta1_ = false;
   std::map<std::string, const YamlNode*> found_;  // by path; only what has the right type
   std::map<std::string, int> lines_;              // of all keys
   std::vector<ConfigError> errors_;

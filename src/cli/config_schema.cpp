@@ -10,15 +10,18 @@ using enum FieldSupport;
 
 constexpr std::string_view kNoWebhook = "Muster has no webhook";
 constexpr std::string_view kOneLoop = "one thread serves all kinds";
+constexpr std::string_view kNoHeads = "the status of a ClusterQueue lists no Workloads, as in v1beta2";
+constexpr std::string_view kNoPods = "pods are not queued";
 
 // Shape of metav1.LabelSelector below `path`; its fields share the path's support.
-#define MUSTER_SELECTOR(path, support)                                                                       \
-  {path, kObject, support}, {path ".matchLabels", kMap, support}, {path ".matchLabels{}", kString, support}, \
-      {path ".matchExpressions", kList, support}, {path ".matchExpressions[]", kObject, support},            \
-      {path ".matchExpressions[].key", kString, support},                                                    \
-      {path ".matchExpressions[].operator", kString, support, "", "In|NotIn|Exists|DoesNotExist"},           \
-      {path ".matchExpressions[].values", kList, support}, {                                                 \
-    path ".matchExpressions[].values[]", kString, support                                                    \
+#define MUSTER_SELECTOR(path, support, detail)                                                              \
+  {path, kObject, support, detail}, {path ".matchLabels", kMap, support, detail},                           \
+      {path ".matchLabels{}", kString, support, detail}, {path ".matchExpressions", kList, support, detail}, \
+      {path ".matchExpressions[]", kObject, support, detail},                                               \
+      {path ".matchExpressions[].key", kString, support, detail},                                           \
+      {path ".matchExpressions[].operator", kString, support, detail, "In|NotIn|Exists|DoesNotExist"},      \
+      {path ".matchExpressions[].values", kList, support, detail}, {                                        \
+    path ".matchExpressions[].values[]", kString, support, detail                                           \
   }
 
 constexpr Field kFields[] = {
@@ -28,7 +31,7 @@ constexpr Field kFields[] = {
     {"namespace", kString},
 
     {"manageJobsWithoutQueueName", kBool},
-    MUSTER_SELECTOR("managedJobsNamespaceSelector", kUsed),
+    MUSTER_SELECTOR("managedJobsNamespaceSelector", kUsed, ""),
 
     {"health", kObject},
     {"health.healthProbeBindAddress", kString},
@@ -40,7 +43,7 @@ constexpr Field kFields[] = {
     {"metrics.enableClusterQueueResources", kBool},
     {"metrics.localQueueMetrics", kObject},
     {"metrics.localQueueMetrics.enable", kBool},
-    MUSTER_SELECTOR("metrics.localQueueMetrics.localQueueSelector", kUnsupported),
+    MUSTER_SELECTOR("metrics.localQueueMetrics.localQueueSelector", kUnsupported, ""),
     {"metrics.customLabels", kList, kUnsupported},
     {"metrics.customLabels[]", kObject, kUnsupported},
     {"metrics.customLabels[].name", kString, kUnsupported},
@@ -70,6 +73,9 @@ constexpr Field kFields[] = {
     {"integrations.externalFrameworks[]", kString, kUnsupported},
     {"integrations.labelKeysToCopy", kList},
     {"integrations.labelKeysToCopy[]", kString},
+    {"integrations.podOptions", kObject, kNoEffect, kNoPods, "", true},
+    MUSTER_SELECTOR("integrations.podOptions.namespaceSelector", kNoEffect, kNoPods),
+    MUSTER_SELECTOR("integrations.podOptions.podSelector", kNoEffect, kNoPods),
 
     {"controller", kObject},
     {"controller.groupKindConcurrency", kMap, kNoEffect, kOneLoop},
@@ -96,8 +102,14 @@ constexpr Field kFields[] = {
     {"visibilityServer.bindAddress", kString, kUnsupported},
     {"visibilityServer.bindPort", kInt, kUnsupported},
 
-    // Its presence turns it on, and so does its absence in Kueue.
+    {"queueVisibility", kObject, kNoEffect, kNoHeads, "", true},
+    {"queueVisibility.clusterQueues", kObject, kNoEffect, kNoHeads, "", true},
+    {"queueVisibility.clusterQueues.maxCount", kInt, kNoEffect, kNoHeads, "", true},
+    {"queueVisibility.updateIntervalSeconds", kInt, kNoEffect, kNoHeads, "", true},
+
+    // In v1beta2 its presence turns it on, and so does its absence in Kueue; in v1beta1 `enable` does.
     {"waitForPodsReady", kObject, kUnsupported},
+    {"waitForPodsReady.enable", kBool, kUnsupported, "false", "", true},
     {"waitForPodsReady.timeout", kDuration, kUnsupported},
     {"waitForPodsReady.blockAdmission", kBool, kUnsupported},
     {"waitForPodsReady.recoveryTimeout", kDuration, kUnsupported},
@@ -108,6 +120,7 @@ constexpr Field kFields[] = {
     {"waitForPodsReady.requeuingStrategy.backoffMaxSeconds", kInt, kUnsupported},
 
     {"fairSharing", kObject, kUnsupported},
+    {"fairSharing.enable", kBool, kUnsupported, "false", "", true},
     {"fairSharing.preemptionStrategies", kList, kUnsupported},
     {"fairSharing.preemptionStrategies[]", kString, kUnsupported, "",
      "LessThanOrEqualToFinalShare|LessThanInitialShare"},

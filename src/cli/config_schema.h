@@ -1,4 +1,4 @@
-// Every field of Kueue's Configuration, as data: its type, and what Muster makes of it.
+// Every field of Kueue's Configuration in both versions, as data: its type, and what Muster makes of it.
 //
 // Source: kueue_semantics 1.9.
 // Threading: constant.
@@ -35,7 +35,11 @@ struct Field {
   FieldSupport support = FieldSupport::kUsed;
   std::string_view detail = {};
   std::string_view one_of = {};  // the values allowed, between bars; empty: any
+  bool v1beta1_only = false;
 };
+
+inline constexpr std::string_view kConfigV1Beta1 = "config.kueue.x-k8s.io/v1beta1";
+inline constexpr std::string_view kConfigV1Beta2 = "config.kueue.x-k8s.io/v1beta2";
 
 // Parents stand before their children; the document itself is the first, with an empty path.
 std::span<const Field> ConfigFields();

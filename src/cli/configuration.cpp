@@ -18,7 +18,6 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::string_view kApiVersion = "config.kueue.x-k8s.io/v1beta2";
 constexpr std::string_view kNamespaceLabel = "kubernetes.io/metadata.name";
 constexpr std::string_view kJobFramework = "batch/job";
 
@@ -96,10 +95,11 @@ class Builder {
 
 void Builder::ReadHeader() {
   const auto version = reader_.String("apiVersion");
-  if (version && *version != kApiVersion) {
-    reader_.Fail("apiVersion", absl::StrCat("must be ", std::string(kApiVersion)));
+  if (version && *version != kConfigV1Beta2 && *version != kConfigV1Beta1) {
+    reader_.Fail("apiVersion",
+                 absl::StrCat("must be ", std::string(kConfigV1Beta2), " or ", std::string(kConfigV1Beta1)));
   } else if (!version) {
-    reader_.Fail("apiVersion", absl::StrCat("must be set to ", std::string(kApiVersion)));
+    reader_.Fail("apiVersion", absl::StrCat("must be set to ", std::string(kConfigV1Beta2)));
   }
   const auto kind = reader_.String("kind");
   if (kind && *kind != "Configuration") {
@@ -412,7 +412,14 @@ void Builder::ReadMuster() {
 void Builder::NoteWhatIsOff() {
   config_.notes = reader_.TakeNotes();
   const Configuration defaults = DefaultConfiguration(config_.controller.ns);
-  config_.notes.insert(config_.notes.end(), defaults.notes.begin(), defaults.notes.end());
+  for (const std::string& note : defaults.notes) {
+    // Off by default in that version.
+    if (!reader_.v1beta1() || !note.starts_with("waitForPodsReady ")) config_.notes.push_back(note);
+  }
+  if (reader_.v1beta1()) {
+    config_.notes.push_back(absl::StrCat(std::string(kConfigV1Beta1), " is deprecated in Kueue: ",
+                                         std::string(kConfigV1Beta2), " has the same fields, but for `enable`"));
+  }
   if (!config_.metrics.enabled) {
     config_.notes.push_back("metrics are not served");
   } else if (!config_.metrics_secured) {

@@ -18,6 +18,7 @@
 #include "policy_check.h"
 #include "queue_status_writer.h"
 #include "retention.h"
+#include "server_check.h"
 #include "text.h"
 #include "watched.h"
 
@@ -29,8 +30,6 @@ constexpr Duration kPoll = std::chrono::milliseconds(20);
 constexpr Duration kReleasePoll = std::chrono::milliseconds(500);
 // How often a leader looks whether its late renewal was answered after all.
 constexpr Duration kGatePoll = std::chrono::milliseconds(100);
-// Servers from this minor version on clear the start time of a suspended Job themselves.
-constexpr int kClearsStartTime = 36;
 
 }  // namespace
 
@@ -65,7 +64,6 @@ class Controller::Impl {
   template <typename Visit>
   void ForEachInformer(Visit visit) const;
   bool Synced() const;
-  void AskVersion();
   void KueueChanged();
   void GiveUp(const std::string& why);
   void Elect();
@@ -92,8 +90,8 @@ class Controller::Impl {
 
   TextTable texts_;
   Catalog catalog_;
-  bool keeps_start_time_ = false;
   k8s::EventRecorder events_;
+  ServerCheck server_;
   PolicyCheck policies_;
   KueueCheck kueue_;
   std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
@@ -135,7 +133,9 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
       lost_leadership_(std::move(lost_leadership)),
       events_(env, client, {.instance = options_.lease.identity.empty() ? "muster" : options_.lease.identity},
               [telemetry] { telemetry->EventDropped(); }),
-      policies_(env, client, ExpectedPolicies(PolicyOptionsOf(options_))),
+      server_(env, client),
+      policies_(env, client, ExpectedPolicies(PolicyOptionsOf(options_)),
+                [this] { return server_.mutating_policies(); }),
       kueue_(
           env, client, options_.kueue_namespace,
           options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
@@ -183,7 +183,7 @@ JobController::Deps Controller::Impl::JobDeps() {
   deps.options = &options_;
   deps.catalog = &catalog_;
   deps.texts = &texts_;
-  deps.keeps_start_time = &keeps_start_time_;
+  deps.keeps_start_time = [this] { return server_.keeps_start_time(); };
   deps.job_returned = [this](const std::string& json) { job_informer_->Observe(json); };
   deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
   deps.decide = [this] { DecideSoon(); };
@@ -374,25 +374,9 @@ bool Controller::Impl::Synced() const {
 
 void Controller::Impl::Start() {
   ForEachInformer([](const char*, auto& informer) { informer.Start(); });
-  AskVersion();
+  server_.Start();
   if (options_.check_policies) policies_.Start();
   kueue_.Start([this] { KueueChanged(); });
-}
-
-void Controller::Impl::AskVersion() {
-  client_->Read("/version", "", [this, alive = std::weak_ptr<bool>(alive_)](k8s::Result result) {
-    if (alive.expired()) return;
-    if (!result.ok()) {
-      env_.executor->PostAt(env_.clock->Mono() + std::chrono::seconds(5),
-                            [this, alive] { alive.expired() ? void() : AskVersion(); });
-      return;
-    }
-    k8s::JsonDocument document(result.body);
-    // "36", or "36+" where a vendor has added to it.
-    const std::string minor = document.root()["minor"].String();
-    const int version = std::atoi(minor.c_str());
-    keeps_start_time_ = version > 0 && version < kClearsStartTime;
-  });
 }
 
 void Controller::Impl::KueueChanged() {
@@ -601,6 +585,7 @@ Health Controller::Impl::health() const {
   });
   out.synced = out.not_synced.empty();
   if (std::string problem = kueue_.problem(); !problem.empty()) out.problems.push_back(std::move(problem));
+  if (!server_.problem().empty()) out.problems.push_back(server_.problem());
   for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
   out.release_left = release_left_;
   return out;

@@ -58,7 +58,7 @@ class JobController final : public WorkloadSource {
     const Catalog* catalog = nullptr;
     TextTable* texts = nullptr;
     // The server keeps the start time of suspended Jobs (before 1.36): clear it without waiting.
-    const bool* keeps_start_time = nullptr;
+    std::function<bool()> keeps_start_time;
     // Given an object that an own request returned; it comes back by JobChanged or WorkloadChanged before they
     // return, unless the watch has passed it.
     std::function<void(const std::string& json)> job_returned;

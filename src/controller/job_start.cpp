@@ -113,7 +113,7 @@ bool JobController::UnlockTemplate(Entry* entry) {
   const MonoTime now = deps_.env.clock->Mono();
   if (entry->suspended_since == MonoTime{}) entry->suspended_since = now;
   const bool overdue = now - entry->suspended_since >= kStartTimeGrace;
-  if (!PodsGone(*entry->job, false) || (!overdue && !*deps_.keeps_start_time)) {
+  if (!PodsGone(*entry->job, false) || (!overdue && !deps_.keeps_start_time())) {
     WaitsUntil(entry, entry->suspended_since + kStartTimeGrace);
     return false;
   }

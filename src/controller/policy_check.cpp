@@ -12,6 +12,7 @@ namespace muster::controller {
 namespace {
 
 constexpr Duration kInterval = std::chrono::minutes(1);
+constexpr Duration kNotKnown = std::chrono::seconds(1);
 constexpr int kNotFound = 404;
 
 const k8s::Resource* ResourceOf(const std::string& kind) {
@@ -24,20 +25,26 @@ const k8s::Resource* ResourceOf(const std::string& kind) {
 
 }  // namespace
 
-PolicyCheck::PolicyCheck(Environment env, k8s::Client* client, std::vector<PolicyExpectation> expected)
-    : env_(env), client_(client), expected_(std::move(expected)) {}
+PolicyCheck::PolicyCheck(Environment env, k8s::Client* client, std::vector<PolicyExpectation> expected,
+                         std::function<std::optional<bool>()> serves_mutating)
+    : env_(env), client_(client), expected_(std::move(expected)), serves_mutating_(std::move(serves_mutating)) {}
 
 PolicyCheck::~PolicyCheck() { env_.executor->Cancel(timer_); }
 
 void PolicyCheck::Start() { Look(); }
 
 void PolicyCheck::Look() {
+  const std::optional<bool> mutating = serves_mutating_();
+  if (!mutating.has_value()) {
+    timer_ = env_.executor->PostAt(env_.clock->Mono() + kNotKnown, [this] { Look(); });
+    return;
+  }
   ++round_;
   found_.assign(expected_.size(), "");
   outstanding_ = 0;
   for (size_t i = 0; i < expected_.size(); ++i) {
     const k8s::Resource* resource = ResourceOf(expected_[i].kind);
-    if (resource == nullptr) continue;
+    if (resource == nullptr || (!*mutating && expected_[i].kind.starts_with("Mutating"))) continue;
     ++outstanding_;
     client_->Get(*resource, {"", expected_[i].name},
                  [this, alive = std::weak_ptr<bool>(alive_), round = round_, i](k8s::Result result) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,9 @@ namespace muster::controller {
 
 class PolicyCheck {
  public:
-  PolicyCheck(Environment env, k8s::Client* client, std::vector<PolicyExpectation> expected);
+  // `serves_mutating`: asked in each round; where false, policies that mutate are not looked for. Unset: not known yet.
+  PolicyCheck(Environment env, k8s::Client* client, std::vector<PolicyExpectation> expected,
+              std::function<std::optional<bool>()> serves_mutating);
   ~PolicyCheck();
   PolicyCheck(const PolicyCheck&) = delete;
   PolicyCheck& operator=(const PolicyCheck&) = delete;
@@ -35,6 +39,7 @@ class PolicyCheck {
   Environment env_;
   k8s::Client* client_;
   std::vector<PolicyExpectation> expected_;
+  std::function<std::optional<bool>()> serves_mutating_;
   uint64_t round_ = 0;
   std::vector<std::string> found_;  // in this round, one for each that is expected
   std::vector<std::string> problems_;

@@ -472,12 +472,56 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
 }
 
 TEST_CASE("a wrong kind or version is refused, and so is a missing one") {
-  CHECK(Errors("apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Config\n") ==
-        "f:1: apiVersion: config.kueue.x-k8s.io/v1beta1: must be config.kueue.x-k8s.io/v1beta2\n"
+  CHECK(Errors("apiVersion: config.kueue.x-k8s.io/v1alpha1\nkind: Config\n") ==
+        "f:1: apiVersion: config.kueue.x-k8s.io/v1alpha1: must be config.kueue.x-k8s.io/v1beta2 or "
+        "config.kueue.x-k8s.io/v1beta1\n"
         "f:2: kind: Config: must be Configuration\n");
   CHECK(Errors("namespace: a\n") ==
         "f: apiVersion: must be set to config.kueue.x-k8s.io/v1beta2\n"
         "f: kind: must be set to Configuration\n");
+}
+
+// kueue_semantics 1.9: in v1beta1 waitForPodsReady and fairSharing are off unless `enable: true`.
+TEST_CASE("the older version has the same fields, and a switch where the newer one has none") {
+  const std::string header = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n";
+  const Configuration c = Good(header + R"(
+manageJobsWithoutQueueName: true
+clientConnection: {qps: 50, burst: 100}
+waitForPodsReady: {enable: false, timeout: 5m, blockAdmission: true, requeuingStrategy: {backoffLimitCount: 3}}
+fairSharing: {preemptionStrategies: [LessThanInitialShare]}
+queueVisibility: {clusterQueues: {maxCount: 0}, updateIntervalSeconds: 5}
+integrations:
+  frameworks: [batch/job]
+  podOptions: {namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}, podSelector: {}}
+)");
+  CHECK(c.controller.manage_jobs_without_queue_name);
+  CHECK(c.client.qps == 50);
+  CHECK(HasNote(c, "queueVisibility has no effect: "));
+  CHECK(HasNote(c, "integrations.podOptions has no effect: "));
+  CHECK(HasNote(c, "config.kueue.x-k8s.io/v1beta1 is deprecated"));
+  CHECK_FALSE(HasNote(c, "waitForPodsReady is on by default"));
+  CHECK(HasNote(c, "multiKueue is on by default"));
+
+  CHECK(Errors(header + "waitForPodsReady: {enable: true}\nfairSharing: {enable: true}\n") ==
+        "f:3: waitForPodsReady: a map of 1: not supported yet\n"
+        "f:4: fairSharing: a map of 1: not supported yet\n");
+  // As strict as the newer one, also about what is off.
+  CHECK(Errors(header + "waitForPodsReady: {enable: no, timeOut: 5m}\nqueueVisibility: {maxCount: 1}\n") ==
+        "f:3: waitForPodsReady.enable: no: must be true or false\n"
+        "f:3: waitForPodsReady.timeOut: 5m: unknown field; did you mean timeout?\n"
+        "f:4: queueVisibility.maxCount: 1: unknown field\n");
+  CHECK(Errors(header + "clientConnection: {qps: 0}\nwebhooks: {}\n") ==
+        "f:3: clientConnection.qps: 0: must not be 0; a negative number means no limit\n"
+        "f:4: webhooks: a map of 0: unknown field; did you mean webhook?\n");
+}
+
+TEST_CASE("fields that only the older version has are refused in the newer one, by name") {
+  CHECK(Errors(kHeader + "waitForPodsReady: {enable: false}\n") ==
+        "f:3: waitForPodsReady: a map of 1: not supported yet\n"
+        "f:3: waitForPodsReady.enable: false: a field of config.kueue.x-k8s.io/v1beta1 only\n");
+  CHECK(Errors(kHeader + "queueVisibility: {}\nintegrations: {podOptions: {}}\n") ==
+        "f:3: queueVisibility: a map of 0: a field of config.kueue.x-k8s.io/v1beta1 only\n"
+        "f:4: integrations.podOptions: a map of 0: a field of config.kueue.x-k8s.io/v1beta1 only\n");
 }
 
 TEST_CASE("what is not one plain YAML document is refused") {

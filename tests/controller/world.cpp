@@ -6,10 +6,14 @@ namespace muster::controller {
 
 using sim::Json;
 
-World::World(uint64_t s, bool play_controllers)
-    : executor(s), store(executor.clock(), executor.NewRandom("store")), server(&executor, &store, {}), seed(s) {
+World::World(uint64_t s, bool play_controllers, sim::ServerOptions server_options,
+             sim::ControllerOptions controller_options)
+    : executor(s),
+      store(executor.clock(), executor.NewRandom("store")),
+      server(&executor, &store, server_options),
+      seed(s) {
   if (play_controllers) {
-    controllers = std::make_unique<sim::SimControllers>(&executor, &store, sim::ControllerOptions{});
+    controllers = std::make_unique<sim::SimControllers>(&executor, &store, std::move(controller_options));
   }
   for (const char* ns : {"team", "muster-system"}) {
     Create({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});

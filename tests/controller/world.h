@@ -63,7 +63,8 @@ class World {
  public:
   static constexpr const char* kMuster = "system:serviceaccount:muster-system:muster";
 
-  explicit World(uint64_t seed = 1, bool play_controllers = true);
+  explicit World(uint64_t seed = 1, bool play_controllers = true, sim::ServerOptions server_options = {},
+                 sim::ControllerOptions controller_options = {});
   ~World();
 
   // `identity` empty: leader election off.

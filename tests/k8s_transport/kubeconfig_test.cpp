@@ -188,7 +188,7 @@ clusters:
     extensions:
     - {name: other, extension: 3}
     - name: client.authentication.k8s.io/exec
-      extension: {audience: "7", depth: 3, on: true, off: "true", none: null, list: [a, 1.5e3, 01], "q\"": 1,2}
+      extension: {audience: "7", depth: 3, on: true, off: "true", none: null, list: [a, 1.5e3, 01], "q\"": 1-2}
 users:
 - name: u
   user:
@@ -214,7 +214,7 @@ users:
   CHECK(plugin.provide_cluster_info);
   // "01" is no number of JSON.
   CHECK(plugin.cluster_config ==
-        R"({"audience":"7","depth":3,"on":true,"off":"true","none":null,"list":["a",1.5e3,"01"],"q\"":"1,2"})");
+        R"({"audience":"7","depth":3,"on":true,"off":"true","none":null,"list":["a",1.5e3,"01"],"q\"":"1-2"})");
 }
 
 TEST_CASE("kubeconfig: an extension that aliases make endless is refused") {

@@ -1,4 +1,4 @@
-// The configuration file: Kueue's kind Configuration, config.kueue.x-k8s.io/v1beta2, read strictly. Every
+// The configuration file: Kueue's kind Configuration, config.kueue.x-k8s.io/v1beta2 or v1beta1, read strictly. Every
 // field of the kind is known: those that Muster serves are used, those that ask for something it does not
 // serve yet are refused by name, and those that mean nothing here (there is no webhook) are accepted and
 // named in `notes`. Unknown and duplicate keys, wrong types and values out of range are errors; all errors

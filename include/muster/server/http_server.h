@@ -41,7 +41,7 @@ struct HttpRequest {
   std::string path;
   std::vector<std::pair<std::string, std::string>> query;  // decoded, in order
   std::string method = "get";                              // or "head"
-  std::string authorization;                               // the header, if there is exactly one
+  std::string authorization = {};                          // the header, if there is exactly one
 };
 
 struct HttpReply {

@@ -38,6 +38,7 @@ struct ControllerOptions {
   Latency sync{std::chrono::milliseconds(2), std::chrono::milliseconds(10)};       // a look that moves no pods
   Latency pod_sync{std::chrono::milliseconds(15), std::chrono::milliseconds(90)};  // one that makes or deletes some
   Latency collect{std::chrono::milliseconds(5), std::chrono::milliseconds(200)};   // of the garbage collector
+  bool keeps_start_time = false;  // of suspended Jobs, as up to 1.35
   Duration pod_batch = std::chrono::seconds(1);  // news of pods are gathered for so long
   // Of the given pod (counted from 0 over the life of the Job).
   std::function<PodPlan(const Json& job, int64_t pod)> plan;  // unset: PlanFromAnnotations

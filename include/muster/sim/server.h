@@ -40,6 +40,8 @@ struct ServerOptions {
   Duration watch_timeout = std::chrono::minutes(30);
   // A watch that starts from a compacted version is told by HTTP 410, not by an ERROR event.
   bool gone_as_http = false;
+  int minor_version = 36;
+  bool mutating_policies = true;  // MutatingAdmissionPolicy v1 is served
 };
 
 // A write that reached the store, whoever made it and however it was answered.
