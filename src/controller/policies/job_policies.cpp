@@ -92,12 +92,13 @@ PolicySpec DefaultPriority(const PolicyOptions& options) {
   PolicySpec spec = OnJobs("muster-jobs-default-priority", {"CREATE"});
   spec.param = {"kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "default", ""};
   spec.object_selector = Without("kueue.x-k8s.io/priority-class");
-  if (!options.manage_jobs_without_queue_name) {
-    spec.conditions = {{"queued", absl::StrCat("object.", kQueueOf, " != ''")}};
-    spec.reinvoked = true;  // the queue may be a default itself, and given later
-  }
-  spec.variables = {{"child", IsChild(options)}};
-  spec.json_patch = R"(variables.child ? [] :
+  // The queue may be a default itself, and given after this was asked: only what was asked before is asked again, so
+  // that this is no match condition.
+  spec.reinvoked = !options.manage_jobs_without_queue_name;
+  spec.variables = {{"child", IsChild(options)},
+                    {"queued", options.manage_jobs_without_queue_name ? std::string("true")
+                                                                      : absl::StrCat("object.", kQueueOf, " != ''")}};
+  spec.json_patch = R"(!variables.queued || variables.child ? [] :
   [has(object.metadata.labels) ?
     JSONPatch{op: "add", path: "/metadata/labels/kueue.x-k8s.io~1priority-class", value: "default"} :
     JSONPatch{op: "add", path: "/metadata/labels", value: {"kueue.x-k8s.io/priority-class": "default"}}])";
