@@ -466,7 +466,7 @@ void Controller::Impl::Lead(uint64_t epoch) {
   cluster_queue_status_.Open();
   local_queue_status_.Open();
   jobs_.Lead(engine_.get(), epoch);
-  retention_.Open();
+  if (!options_.release) retention_.Open();
   for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
   spdlog::info("leading{}", LogFields({{"epoch", std::to_string(epoch)}}));

@@ -546,7 +546,9 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
     if (auto again = Inject(without, *wanted); again.ok() && again->result == job.view) record.injected = again->added;
   }
   if (!known->spec.pod_sets.empty() && known->spec.pod_sets.front().count > assignment.count) {
-    record.parallelism = known->spec.pod_sets.front().count;
+    // Fewer were admitted than asked for: not all fitted, or others had ended before.
+    const int32_t asked = known->spec.pod_sets.front().count;
+    (CurrentShape(job).pod_count() == asked ? record.pods : record.parallelism) = asked;
   }
   return record;
 }

@@ -54,7 +54,7 @@ bool JobController::IsActive(const Entry& entry) const {
 bool JobController::StopIfTimeOver(Entry* entry) {
   const Record& record = entry->claim->record;
   const int64_t limit = MaxExecutionSecondsOf(*entry);
-  if (limit == 0 || entry->job->deleting()) return false;
+  if (limit == 0 || entry->job->deleting() || deps_.options->release) return false;
   const int64_t left = std::max<int64_t>(0, limit - PastExecutionSeconds(*entry));
   const Duration wait = record.reserved_at + SecondsClamped(left) - deps_.env.clock->Now();
   if (wait > Duration(0)) {

@@ -286,7 +286,7 @@ void JobController::ReconcileRunning(Entry* entry) {
     SendStop(entry);
     return;
   }
-  if (StopIfChanged(entry)) return;
+  if (StopIfChanged(entry) || StopIfTimeOver(entry)) return;
   if (!CarriesClaim(job, claim.record.claim, Record::State::kStarted)) {
     if (!deps_.options->release) WriteRecordAgain(entry);
     return;
@@ -300,7 +300,6 @@ void JobController::ReconcileRunning(Entry* entry) {
     claim.state = ClaimState::kActive;
     Apply(engine::ClaimActive{job.meta.uid, claim.record.claim});
   }
-  StopIfTimeOver(entry);
 }
 
 bool JobController::StopIfChanged(Entry* entry) {

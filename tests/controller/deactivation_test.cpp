@@ -153,6 +153,21 @@ TEST_CASE("The time that a gang has run counts over evictions and restarts") {
   CHECK_FALSE(Active(world, "train"));
 }
 
+TEST_CASE("A gang whose time is over while somebody has it suspended is not started again first") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  Submit(world, "train", "60");
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  world.RunFor(std::chrono::seconds(50));
+  world.controllers->SetPaused(true);  // its pods stay for a while
+  world.Patch("jobs", "team", "train", {{"spec", {{"suspend", true}}}});
+  world.RunFor(std::chrono::seconds(15));
+  world.controllers->SetPaused(false);
+  CHECK_FALSE(world.RunUntil([&] { return !Suspended(world, "train"); }, std::chrono::minutes(2)));
+  CHECK(ConditionOf(world, "train", "Evicted") == "True/DeactivatedDueToMaximumExecutionTimeExceeded");
+}
+
 TEST_CASE("A time that was over while nobody looked ends the gang at the next start") {
   World world;
   world.Start();

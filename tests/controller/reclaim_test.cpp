@@ -161,7 +161,13 @@ TEST_CASE("An evicted gang asks only for what is left of it, and runs on as it w
   CHECK(stage.Usage() == "2");
   CHECK(At(stage.world.Get("jobs", "team", "train"), "spec", "parallelism") == 5);
   stage.Report("train", 2, 3);
-  stage.Restart();
+  SECTION("also for the next process") { stage.Restart(); }
+  SECTION("also for one that finds its record gone") {
+    stage.world.Kill(*stage.world.processes.back());
+    stage.world.Patch("jobs", "team", "train", {{"metadata", {{"annotations", {{"muster.dev/admission", nullptr}}}}}});
+    stage.world.Start();
+    stage.world.RunFor(std::chrono::seconds(10));
+  }
   CHECK(stage.Runs("train"));
   CHECK(stage.Usage() == "2");
   stage.Report("train", 1, 4);
