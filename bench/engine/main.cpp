@@ -41,11 +41,9 @@ void PrintWaits(const Scenario& scenario, const SimulationResult& result) {
 void PrintResult(const std::string& file, const Scenario& scenario, const SimulationResult& result) {
   int64_t decisions = 0;
   int64_t starts = 0;
-  Duration deciding{0};
   std::vector<Duration> steps;
   for (const StepSample& step : result.steps) {
     decisions += step.decisions;
-    deciding += step.took;
     steps.push_back(step.took);
   }
   for (const WorkloadSample& workload : result.workloads) starts += workload.starts;
@@ -59,9 +57,10 @@ void PrintResult(const std::string& file, const Scenario& scenario, const Simula
   std::printf("  goodput %.1f %% of the quota, lost to preemption %.1f %%\n", result.useful / offered * 100,
               result.lost / offered * 100);
   PrintWaits(scenario, result);
-  std::printf("  wall time %.3f s, of which deciding %.3f s; %.0f decisions a second (%lld, of them %lld starts)\n",
-              Seconds(result.wall), Seconds(deciding), static_cast<double>(decisions) / Seconds(deciding),
-              static_cast<long long>(decisions), static_cast<long long>(starts));
+  std::printf("  wall time %.3f s, processor time %.3f s; %.0f decisions a second of it (%lld, of them %lld starts)\n",
+              Seconds(result.wall), Seconds(result.processor),
+              static_cast<double>(decisions) / Seconds(result.processor), static_cast<long long>(decisions),
+              static_cast<long long>(starts));
   std::printf("  one step (all that happens at a time): p50 %.1f us, p99 %.1f us, longest %.1f us (%zu steps)\n",
               Micros(steps[steps.size() / 2]), Micros(steps[steps.size() * 99 / 100]), Micros(steps.back()),
               steps.size());

@@ -15,8 +15,6 @@
 namespace muster::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // The same choices in each run.
 constexpr uint64_t kSeed = 1;
 
@@ -76,16 +74,20 @@ class FullWorld {
 };
 
 void Measure(FullWorld* full, int turns, TurnCost* cost) {
+  constexpr int kWarmUp = 10;  // what was built is told once why it waits
+  constexpr Duration kLongest = std::chrono::seconds(10);
+  for (int i = 0; i < kWarmUp; ++i) full->Turn();
   std::vector<Duration> took;
-  took.reserve(static_cast<size_t>(turns));
-  for (int i = 0; i < turns; ++i) {
-    const Clock::time_point begun = Clock::now();
+  const Duration start = ProcessorTime();
+  for (Duration now = start; static_cast<int>(took.size()) < turns && now - start < kLongest;) {
     full->Turn();
-    took.push_back(Clock::now() - begun);
+    const Duration end = ProcessorTime();
+    took.push_back(end - now);
+    now = end;
   }
   cost->resident_kib = ResidentKib();
   std::sort(took.begin(), took.end());
-  cost->mean = std::accumulate(took.begin(), took.end(), Duration(0)) / turns;
+  cost->mean = std::accumulate(took.begin(), took.end(), Duration(0)) / static_cast<int64_t>(took.size());
   cost->p50 = took[took.size() / 2];
   cost->p99 = took[took.size() * 99 / 100];
 }
@@ -121,7 +123,9 @@ TurnCost MeasureWaiting(int64_t waiting, int shapes, int turns) {
   for (int i = 0; i < shapes; ++i) sizes.push_back(full.world.Shape(Amount{1000 + 1000 * i / shapes}));
   for (int i = 0; i < kQueues; ++i) full.world.AddQueue(i, "cohort", {.nominal = Amount{1500 * kRunning}});
   for (int64_t i = 0; i < waiting + int64_t{kQueues} * kRunning; ++i) {
-    full.Submit(static_cast<int>(i % kQueues), sizes[static_cast<size_t>(i / kQueues % shapes)]);
+    const int64_t queue = i % kQueues;
+    const int64_t size = shapes < kQueues ? i % shapes : i / kQueues % (shapes / kQueues) * kQueues + queue;
+    full.Submit(static_cast<int>(queue), sizes[static_cast<size_t>(size)]);
     if (i % 1000 == 999) full.Decide();
   }
   full.Decide();

@@ -24,6 +24,7 @@ class Simulation {
 
   SimulationResult Run() {
     const Clock::time_point begun = Clock::now();
+    const Duration processor_begun = ProcessorTime();
     SetUp();
     bool more = true;
     while (more) {
@@ -37,6 +38,7 @@ class Simulation {
     }
     for (const WorkloadSample& workload : out_.workloads) out_.unfinished += workload.finished == Duration(0);
     out_.wall = Clock::now() - begun;
+    out_.processor = ProcessorTime() - processor_begun;
     return std::move(out_);
   }
 
@@ -73,7 +75,7 @@ class Simulation {
   void Step() {
     StepSample step;
     step.at = now_;
-    const Clock::time_point begun = Clock::now();
+    const Duration begun = ProcessorTime();
     for (; !events_.empty() && events_.top().at == now_; ++step.events) {
       const Event event = events_.top();
       events_.pop();
@@ -84,7 +86,7 @@ class Simulation {
       }
     }
     const Decided decided = world_.Decide(kStart + now_);
-    step.took = Clock::now() - begun;
+    step.took = ProcessorTime() - begun;
     step.decisions = decided.decisions;
     step.idle = decided.changes.empty();
     out_.steps.push_back(step);

@@ -1,7 +1,7 @@
 // Runs a scenario against the engine in virtual time: workloads arrive, run for their time and end, and nothing
 // takes time but that. What is preempted starts from zero again.
 //
-// Threading: values and pure functions, but for the processor's clock.
+// Threading: values and pure functions, but for the machine's clocks.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct StepSample {
   Duration at{0};
   int64_t events = 0;
   int64_t decisions = 0;
-  Duration took{0};  // real time, the bookkeeping of the simulation included
+  Duration took{0};  // processor time, the bookkeeping of the simulation included
   bool idle = true;  // nothing was started or stopped
 };
 
@@ -39,7 +39,8 @@ struct SimulationResult {
   Duration makespan{0};
   double useful = 0;  // milli-cpu × nanoseconds of runs that ended
   double lost = 0;    // of runs that were cut short
-  Duration wall{0};   // real time of it all
+  Duration wall{0};       // real time of it all
+  Duration processor{0};  // processor time of it all
 };
 
 SimulationResult Simulate(const Scenario& scenario);

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
+#include <ctime>
 #include <variant>
 
 namespace muster::bench {
@@ -12,6 +13,12 @@ constexpr const char* kNamespace = "bench";
 constexpr const char* kFlavor = "machines";
 
 }  // namespace
+
+Duration ProcessorTime() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 std::string QueueName(int index) { return absl::StrFormat("queue-%05d", index); }
 

@@ -14,6 +14,9 @@
 
 namespace muster::bench {
 
+// Of this process so far. Other than real time, it does not depend on what else the machine does.
+Duration ProcessorTime();
+
 // ClusterQueue i of the world; its LocalQueue has the same name and is in namespace "bench".
 std::string QueueName(int index);
 

@@ -144,7 +144,7 @@ void EngineSet::Impl::SetClaimState(WorkloadState* workload, ClaimState state) {
   if (IsUnwritten(*claim)) --unwritten_claims_;
   claim->state = state;
   MUSTER_CHECK(!IsUnwritten(*claim));
-  forest_.changed_queues().insert(claim->queue->name);
+  forest_.MarkChanged(claim->queue);
   MarkChanged(*workload->local_queue);
   CheckEviction(workload);
 }

@@ -122,7 +122,9 @@ void EngineSet::Impl::TakeHolds(std::vector<Decision>* decisions) {
 
 // ---- PassHost -----------------------------------------------------------------------------------
 
-WorkloadState* EngineSet::Impl::OfTicket(const queue::Ticket* ticket) { return FindWorkload(ticket->uid); }
+WorkloadState* EngineSet::Impl::OfTicket(const queue::Ticket* ticket) {
+  return static_cast<WorkloadState*>(ticket->owner);
+}
 
 bool EngineSet::Impl::NamespaceMatches(const ClusterQueueState& queue, const std::string& ns) const {
   const std::optional<LabelSelector>& selector = queue.spec.namespace_selector;

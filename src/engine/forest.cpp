@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/core/check.h"
 
@@ -298,7 +299,7 @@ void Forest::RemoveQueue(ClusterQueueState* queue) {
   queue->recheck_at = {};
   Refresh(queue);
   RecomputeActivity(queue);
-  changed_queues_.insert(queue->name);
+  MarkChanged(queue);
 }
 
 void Forest::Uproot(ClusterQueueState* queue) {
@@ -446,7 +447,7 @@ void Forest::Attach(WorkloadState* workload, ClusterQueueState* queue) {
   claim->queue = queue;
   claim->queue_index = queue->holders.size();
   queue->holders.push_back(workload);
-  changed_queues_.insert(queue->name);
+  MarkChanged(queue);
   if (queue->tree != nullptr) Book(*claim, true);
 }
 
@@ -462,13 +463,13 @@ void Forest::Detach(WorkloadState* workload) {
   queue->holders[claim->queue_index] = last;
   queue->holders.pop_back();
   claim->queue = nullptr;
-  changed_queues_.insert(queue->name);
+  MarkChanged(queue);
   DropIfUnused(queue);
 }
 
 void Forest::ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorResource, Amount>> usage) {
   Claim* claim = workload->claim.get();
-  changed_queues_.insert(claim->queue->name);
+  MarkChanged(claim->queue);
   if (claim->queue->tree == nullptr) {
     claim->usage = std::move(usage);
     return;
@@ -481,8 +482,21 @@ void Forest::ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorRe
 
 // ---- what is to be looked at ----------------------------------------------------------------------
 
+void Forest::MarkChanged(ClusterQueueState* queue) {
+  if (!std::exchange(queue->changed, true)) changed_queues_.insert(queue->name);
+}
+
+std::vector<std::string> Forest::TakeChangedQueues() {
+  std::vector<std::string> changed(changed_queues_.begin(), changed_queues_.end());
+  changed_queues_.clear();
+  for (const std::string& name : changed) {
+    if (ClusterQueueState* queue = FindQueue(name)) queue->changed = false;
+  }
+  return changed;
+}
+
 void Forest::Refresh(ClusterQueueState* queue) {
-  changed_queues_.insert(queue->name);
+  MarkChanged(queue);
   const queue::Ticket* head = queue->waiting.Head();
   if (queue->stalled_head != head) {
     queue->stalled_head = nullptr;
@@ -538,8 +552,7 @@ void Forest::RecheckLater(ClusterQueueState* queue, WallTime now) {
 
 void Forest::Gained(Tree* tree) {
   ++tree->version;
-  const absl::btree_set<ClusterQueueState*, ByName> blocked = std::move(tree->blocked);
-  tree->blocked.clear();
+  const auto blocked = std::exchange(tree->blocked, {});
   for (ClusterQueueState* queue : blocked) {
     queue->blocked_head = nullptr;
     Refresh(queue);
@@ -600,6 +613,7 @@ void Forest::Validate() const {
     const Tree* tree = queue->tree;
     if (queue->own_tree != nullptr) queue->own_tree->ledger.Validate();
     auto* key = queue.get();
+    MUSTER_CHECK(!queue->changed || changed_queues_.contains(name));
     MUSTER_CHECK(tree->queues.contains(key));
     MUSTER_CHECK(tree->parked.contains(key) == queue->waiting.HasParked());
     MUSTER_CHECK(tree->blocked.contains(key) == (queue->blocked_head != nullptr));

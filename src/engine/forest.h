@@ -82,8 +82,9 @@ class Forest {
 
   // Calls for queues whose `active` has changed since the last call, and empties the list.
   std::vector<ClusterQueueState*> TakeActivityChanges();
-  // Queues of which anything visible has changed.
-  absl::btree_set<std::string>& changed_queues() { return changed_queues_; }
+  void MarkChanged(ClusterQueueState* queue);
+  // Queues of which anything visible has changed since the last call, sorted.
+  std::vector<std::string> TakeChangedQueues();
 
   uint64_t GenerationOf(const ClusterQueueState& queue) const;
   const absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>>& queues() const {

@@ -1,5 +1,6 @@
 // Events on objects, and where each workload waits because of them.
 #include <algorithm>
+#include <utility>
 
 #include "engine_impl.h"
 #include "muster/core/check.h"
@@ -199,7 +200,7 @@ void EngineSet::Impl::Apply(const LocalQueueDeleted& event) {
 }
 
 void EngineSet::Impl::MarkChanged(const LocalQueueState& queue) {
-  changed_local_queues_.insert({queue.ns, queue.name});
+  if (!std::exchange(queue.changed, true)) changed_local_queues_.insert({queue.ns, queue.name});
 }
 
 void EngineSet::Impl::Join(WorkloadState* workload, LocalQueueState* queue) {
@@ -336,6 +337,7 @@ void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue)
   ticket.priority = workload->spec.priority;
   ticket.queue_time = workload->spec.queue_time;
   ticket.uid = workload->spec.uid;
+  ticket.owner = workload;
   ticket.not_before = workload->spec.not_before;
   ticket.lane = workload->local_queue->lane;
   queue->waiting.Push(&ticket, now_);

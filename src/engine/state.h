@@ -109,6 +109,7 @@ struct LocalQueueState {
   ClusterQueueState* cluster_queue = nullptr;
   size_t cluster_queue_index = 0;  // in its `local_queues`
   std::vector<WorkloadState*> workloads;
+  mutable bool changed = false;  // is in the list of those whose view may have changed
   absl::flat_hash_map<FlavorResource, quota::ExactSum> usage;
   int64_t reserving = 0;
 };
@@ -133,6 +134,7 @@ struct Bypass {
 struct ClusterQueueState {
   std::string name;
   bool exists = false;
+  bool changed = false;  // is in the list of those whose view may have changed
   ClusterQueue spec;
   CohortState* cohort = nullptr;
   size_t cohort_index = 0;         // in its `queues`
@@ -187,9 +189,10 @@ struct Tree {
   bool on_cycle = false;
   quota::Ledger ledger;
   absl::btree_set<ClusterQueueState*, ByName> queues;
-  absl::btree_set<ClusterQueueState*, ByName> ready;    // active, with a head that may be looked at
-  absl::btree_set<ClusterQueueState*, ByName> parked;   // with parked workloads
-  absl::btree_set<ClusterQueueState*, ByName> blocked;  // with a blocked head
+  // In no order: what is done for one of them has no effect on another.
+  absl::flat_hash_set<ClusterQueueState*> ready;    // active, with a head that may be looked at
+  absl::flat_hash_set<ClusterQueueState*> parked;   // with parked workloads
+  absl::flat_hash_set<ClusterQueueState*> blocked;  // with a blocked head
   // Parked workloads are to be looked at again at the next pass.
   bool flush_requested = false;
   uint64_t version = 0;           // grows with each change of usage or quota

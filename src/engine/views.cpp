@@ -147,13 +147,15 @@ std::map<ReasonCode, int64_t> EngineSet::Impl::WaitingByReason(const std::string
 
 ChangedQueues EngineSet::Impl::TakeChangedQueues() {
   ChangedQueues changed;
-  for (const std::string& name : forest_.changed_queues()) {
+  changed.cluster_queues = forest_.TakeChangedQueues();
+  for (const std::string& name : changed.cluster_queues) {
     if (ClusterQueueState* queue = forest_.FindQueue(name)) DrainTouchedLanes(queue);
-    changed.cluster_queues.push_back(name);
   }
-  forest_.changed_queues().clear();
   changed.local_queues.assign(changed_local_queues_.begin(), changed_local_queues_.end());
   changed_local_queues_.clear();
+  for (const auto& [ns, name] : changed.local_queues) {
+    if (const LocalQueueState* queue = FindLocalQueue(ns, name)) queue->changed = false;
+  }
   return changed;
 }
 

@@ -44,6 +44,7 @@ struct Ticket {
   WallTime not_before;       // unset: at once
   uint64_t equivalence = 0;  // equal for workloads that fit, or fail to, alike
   uint32_t lane = 0;         // LocalQueue
+  void* owner = nullptr;     // the workload, for whoever put it in; the queue does not look at it
 
   // ---- kept by the queue
   Place place() const;
