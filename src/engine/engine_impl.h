@@ -144,7 +144,8 @@ class EngineSet::Impl final : private PassHost {
   std::vector<uint32_t> free_lanes_;
   absl::btree_set<WorkloadState*, ByUid> evictions_due_;
   absl::btree_set<WorkloadState*, ByUid> reasons_changed_;
-  absl::btree_set<LocalQueueKey> changed_local_queues_;
+  std::vector<const LocalQueueState*> changed_local_queues_;  // in no order
+  std::vector<LocalQueueKey> changed_local_queues_gone_;      // of them, those that are gone
   std::vector<Decision>* decisions_ = nullptr;  // of the pass under way
   WallTime now_;
   uint64_t pass_ = 0;

@@ -77,6 +77,10 @@ void Forest::DropIfUnused(ClusterQueueState* queue) {
   if (queue->exists || !queue->local_queues.empty() || !queue->holders.empty()) return;
   MUSTER_CHECK(queue->waiting.empty());
   activity_changes_.erase(queue);
+  if (queue->changed) {
+    EraseFrom(&changed_queues_, queue);
+    changed_queues_gone_.push_back(queue->name);
+  }
   queues_.erase(queue->name);
 }
 
@@ -483,16 +487,13 @@ void Forest::ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorRe
 // ---- what is to be looked at ----------------------------------------------------------------------
 
 void Forest::MarkChanged(ClusterQueueState* queue) {
-  if (!std::exchange(queue->changed, true)) changed_queues_.insert(queue->name);
+  if (!std::exchange(queue->changed, true)) changed_queues_.push_back(queue);
 }
 
-std::vector<std::string> Forest::TakeChangedQueues() {
-  std::vector<std::string> changed(changed_queues_.begin(), changed_queues_.end());
-  changed_queues_.clear();
-  for (const std::string& name : changed) {
-    if (ClusterQueueState* queue = FindQueue(name)) queue->changed = false;
-  }
-  return changed;
+std::vector<ClusterQueueState*> Forest::TakeChangedQueues(std::vector<std::string>* gone) {
+  for (ClusterQueueState* queue : changed_queues_) queue->changed = false;
+  *gone = std::exchange(changed_queues_gone_, {});
+  return std::exchange(changed_queues_, {});
 }
 
 void Forest::Refresh(ClusterQueueState* queue) {
@@ -613,7 +614,8 @@ void Forest::Validate() const {
     const Tree* tree = queue->tree;
     if (queue->own_tree != nullptr) queue->own_tree->ledger.Validate();
     auto* key = queue.get();
-    MUSTER_CHECK(!queue->changed || changed_queues_.contains(name));
+    MUSTER_CHECK(!queue->changed ||
+                 std::find(changed_queues_.begin(), changed_queues_.end(), key) != changed_queues_.end());
     MUSTER_CHECK(tree->queues.contains(key));
     MUSTER_CHECK(tree->parked.contains(key) == queue->waiting.HasParked());
     MUSTER_CHECK(tree->blocked.contains(key) == (queue->blocked_head != nullptr));

@@ -83,8 +83,9 @@ class Forest {
   // Calls for queues whose `active` has changed since the last call, and empties the list.
   std::vector<ClusterQueueState*> TakeActivityChanges();
   void MarkChanged(ClusterQueueState* queue);
-  // Queues of which anything visible has changed since the last call, sorted.
-  std::vector<std::string> TakeChangedQueues();
+  // Queues of which anything visible has changed since the last call, in no order, and the names of those of them that
+  // are gone.
+  std::vector<ClusterQueueState*> TakeChangedQueues(std::vector<std::string>* gone);
 
   uint64_t GenerationOf(const ClusterQueueState& queue) const;
   const absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>>& queues() const {
@@ -133,7 +134,8 @@ class Forest {
   absl::btree_set<Tree*, ByRoot> active_trees_;
   absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
   absl::btree_set<ClusterQueueState*, ByName> activity_changes_;
-  absl::btree_set<std::string> changed_queues_;
+  std::vector<ClusterQueueState*> changed_queues_;
+  std::vector<std::string> changed_queues_gone_;
   uint64_t generation_ = 0;
 };
 

@@ -148,6 +148,10 @@ LocalQueueState* EngineSet::Impl::FindLocalQueue(const std::string& ns, const st
 void EngineSet::Impl::DropIfUnused(LocalQueueState* queue) {
   if (queue->exists || !queue->workloads.empty()) return;
   MUSTER_CHECK(queue->cluster_queue == nullptr);
+  if (queue->changed) {
+    std::erase(changed_local_queues_, queue);
+    changed_local_queues_gone_.emplace_back(queue->ns, queue->name);
+  }
   lanes_[queue->lane] = nullptr;
   free_lanes_.push_back(queue->lane);
   local_queues_.erase({queue->ns, queue->name});
@@ -200,7 +204,7 @@ void EngineSet::Impl::Apply(const LocalQueueDeleted& event) {
 }
 
 void EngineSet::Impl::MarkChanged(const LocalQueueState& queue) {
-  if (!std::exchange(queue.changed, true)) changed_local_queues_.insert({queue.ns, queue.name});
+  if (!std::exchange(queue.changed, true)) changed_local_queues_.push_back(&queue);
 }
 
 void EngineSet::Impl::Join(WorkloadState* workload, LocalQueueState* queue) {

@@ -1,11 +1,23 @@
 // The read side: values for status, metrics and explanations.
 #include <algorithm>
+#include <utility>
 
 #include "engine_impl.h"
 #include "muster/core/check.h"
 #include "obstacles.h"
 
 namespace muster::engine {
+
+namespace {
+
+// One that is gone may have come back under the same name.
+template <typename T>
+void SortUnique(std::vector<T>* items) {
+  std::sort(items->begin(), items->end());
+  items->erase(std::unique(items->begin(), items->end()), items->end());
+}
+
+}  // namespace
 
 std::vector<FlavorUsage> EngineSet::Impl::UsageView(const ClusterQueueState& queue,
                                                     const LocalQueueState* local) const {
@@ -147,15 +159,17 @@ std::map<ReasonCode, int64_t> EngineSet::Impl::WaitingByReason(const std::string
 
 ChangedQueues EngineSet::Impl::TakeChangedQueues() {
   ChangedQueues changed;
-  changed.cluster_queues = forest_.TakeChangedQueues();
-  for (const std::string& name : changed.cluster_queues) {
-    if (ClusterQueueState* queue = forest_.FindQueue(name)) DrainTouchedLanes(queue);
+  for (ClusterQueueState* queue : forest_.TakeChangedQueues(&changed.cluster_queues)) {
+    DrainTouchedLanes(queue);
+    changed.cluster_queues.push_back(queue->name);
   }
-  changed.local_queues.assign(changed_local_queues_.begin(), changed_local_queues_.end());
-  changed_local_queues_.clear();
-  for (const auto& [ns, name] : changed.local_queues) {
-    if (const LocalQueueState* queue = FindLocalQueue(ns, name)) queue->changed = false;
+  changed.local_queues = std::exchange(changed_local_queues_gone_, {});
+  for (const LocalQueueState* queue : std::exchange(changed_local_queues_, {})) {
+    queue->changed = false;
+    changed.local_queues.emplace_back(queue->ns, queue->name);
   }
+  SortUnique(&changed.cluster_queues);
+  SortUnique(&changed.local_queues);
   return changed;
 }
 
