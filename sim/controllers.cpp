@@ -51,7 +51,7 @@ class SimControllers::Impl {
     const MonoTime wanted = now + options_.cache.min + Duration(static_cast<int64_t>(random_.Below(span + 1)));
     cache_time_ = std::max(cache_time_, wanted);
     source_->PostAt(cache_time_, [this, change] {
-      jobs_.OnChange(change);
+      if (options_.jobs) jobs_.OnChange(change);
       collector_.OnChange(change);
       if (change.type == Change::Type::kDeleted) return;
       if (change.kind->plural == "jobs") CheckTtl(*change.object);

@@ -221,7 +221,14 @@ void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const W
     if (!body.has_value()) return;
     texts = std::move(body->texts);
   }
-  Patch(job_uid, entry, wanted, EncodeSpecPatch(known, spec, texts), texts.empty());
+  // Of another queue alone nothing is told.
+  std::optional<bool> told_as_priority;
+  if (!texts.empty()) {
+    told_as_priority = false;
+  } else if (spec.priority != known.spec.priority || spec.priority_class != known.spec.priority_class) {
+    told_as_priority = true;
+  }
+  Patch(job_uid, entry, wanted, EncodeSpecPatch(known, spec, texts), told_as_priority);
 }
 
 void WorkloadWriter::Patch(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted, std::string body,

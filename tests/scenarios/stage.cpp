@@ -107,21 +107,6 @@ Json QueueFacts(const Json& queue) {
 
 }  // namespace
 
-std::vector<Json> Flavors() {
-  const auto flavor = [](const std::string& name) {
-    Json object = Object("ResourceFlavor", name);
-    object["spec"]["nodeLabels"] = {{"muster.dev/flavor", name}};
-    return object;
-  };
-  Json tainted = flavor("tainted");
-  const Json taint = {{"key", "dedicated"}, {"value", "batch"}, {"effect", "NoSchedule"}};
-  Json toleration = taint;
-  toleration["operator"] = "Equal";
-  tainted["spec"]["nodeTaints"] = Json::array({taint});
-  tainted["spec"]["tolerations"] = Json::array({toleration});
-  return {flavor("a"), flavor("b"), tainted};
-}
-
 Stage::Stage(World* world, std::string name, const std::vector<Checkpoint>* expected)
     : world_(world), name_(Dashed(std::move(name))), expected_(expected) {
   Post("/api/v1/namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name_}}}});

@@ -39,6 +39,7 @@ struct ControllerOptions {
   Latency pod_sync{std::chrono::milliseconds(15), std::chrono::milliseconds(90)};  // one that makes or deletes some
   Latency collect{std::chrono::milliseconds(5), std::chrono::milliseconds(200)};   // of the garbage collector
   bool keeps_start_time = false;  // of suspended Jobs, as up to 1.35
+  bool jobs = true;  // false: nobody controls Jobs
   Duration pod_batch = std::chrono::seconds(1);  // news of pods are gathered for so long
   // Of the given pod (counted from 0 over the life of the Job).
   std::function<PodPlan(const Json& job, int64_t pod)> plan;  // unset: PlanFromAnnotations

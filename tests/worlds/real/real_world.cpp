@@ -6,6 +6,7 @@
 
 #include "fixture/cluster.h"
 #include "fixture/muster.h"
+#include "muster/core/clock.h"
 
 namespace muster::scenarios {
 namespace {
@@ -57,6 +58,15 @@ class RealWorld final : public World {
 
   Cluster& cluster() { return *cluster_; }
 
+  // Neither suspended nor refused.
+  bool LetsQueuedJobsRun() {
+    const Response probe = Call("POST", "/apis/batch/v1/namespaces/default/jobs?dryRun=All",
+                                R"({"metadata":{"name":"probe","labels":{"kueue.x-k8s.io/queue-name":"lq"}},
+        "spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"train:1"}]}}}})",
+                                kJson);
+    return probe.ok() && !Flag(At(probe.body, "spec", "suspend"));
+  }
+
   Response Call(std::string_view method, const std::string& target, const std::string& body,
                 std::string_view type) override {
     const cluster::ApiResponse response = cluster_->Api().Call(method, target, body, type);
@@ -72,6 +82,7 @@ class RealWorld final : public World {
   }
 
   void Pass(std::chrono::milliseconds time) override { std::this_thread::sleep_for(time); }
+  WallTime Now() const override { return SystemClock().Now(); }
 
   void StartMuster() override {
     auto muster = cluster::Muster::Start(*cluster_, {.config = std::string(kConfig)});
@@ -134,16 +145,30 @@ std::unique_ptr<World> NewRealWorld() {
     INFO(response.body);
     REQUIRE(response.ok());
   }
-  // And a policy works some time after it was written.
-  Must(world->cluster().CreateNamespace("probe"));
-  const std::string probe = R"({"metadata":{"name":"probe","labels":{"kueue.x-k8s.io/queue-name":"lq"}},
-      "spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"train:1"}]}}}})";
-  REQUIRE(world->Await(
-      [&] {
-        return Flag(At(world->Call("POST", "/apis/batch/v1/namespaces/probe/jobs?dryRun=All", probe, kJson).body,
-                       "spec", "suspend"));
-      },
-      std::chrono::seconds(60)));
+  world->StartMuster();
+  return world;
+}
+
+std::unique_ptr<World> NewRealWorldWithoutJobController() {
+  auto world = std::make_unique<RealWorld>(cluster::ClusterOptions{
+      .scheduler = false,
+      .kwok = false,
+      .controller_names = {"garbage-collector-controller", "namespace-controller", "ttl-after-finished-controller",
+                           "clusterrole-aggregation-controller"}});
+  Must(world->cluster().InstallMuster());
+  for (const char* bindings : {"mutatingadmissionpolicybindings", "validatingadmissionpolicybindings"}) {
+    const std::string target = std::string("/apis/admissionregistration.k8s.io/v1/").append(bindings);
+    REQUIRE(world->Call("DELETE", target + "/muster-jobs", "", kJson).ok());
+  }
+  REQUIRE(world->Await([&] { return world->LetsQueuedJobsRun(); }, std::chrono::seconds(60)));
+  world->StartMuster();
+  return world;
+}
+
+std::unique_ptr<World> NewRealWorldOfLastingPods(const std::map<std::string, std::string>& node_labels) {
+  auto world = std::make_unique<RealWorld>(
+      cluster::ClusterOptions{.nodes = {{.name = "node", .count = 2, .labels = node_labels}}, .pods_end = false});
+  Must(world->cluster().InstallMuster());
   world->StartMuster();
   return world;
 }

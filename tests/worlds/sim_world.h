@@ -14,7 +14,10 @@ namespace muster::scenarios {
 // The administrator as a client of a simulated server, which runs while it waits for an answer.
 std::unique_ptr<World> NewSimWorld(uint64_t seed);
 
-// The same without Muster, its policies, controllers and flavors: the API server alone, with the namespace `team`.
+// Without job controller, policies and flavors: whoever plays the job controller may write whatever it would.
+std::unique_ptr<World> NewSimWorldWithoutJobController(uint64_t seed);
+
+// The API server alone, with the namespace `team`.
 std::unique_ptr<World> NewSimServer(uint64_t seed);
 
 }  // namespace muster::scenarios

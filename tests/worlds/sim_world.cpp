@@ -91,12 +91,15 @@ class SimWorld final : public World {
         server_(&executor_, &store_, {}),
         log_(60),
         admin_(server_.Connect("admin", &executor_, nullptr)) {}
-  ~SimWorld() override { KillMuster(); }
-
-  void AddControllers() {
-    controllers_ = std::make_unique<sim::SimControllers>(&executor_, &store_, sim::ControllerOptions{});
-    sim::AddMusterPolicies({}, &store_.admission());
+  ~SimWorld() override {
+    if (process_ != nullptr && process_->controller->engine() != nullptr) process_->controller->engine()->Validate();
+    KillMuster();
   }
+
+  void AddControllers(const sim::ControllerOptions& options) {
+    controllers_ = std::make_unique<sim::SimControllers>(&executor_, &store_, options);
+  }
+  void AddPolicies() { sim::AddMusterPolicies({}, &store_.admission()); }
 
   Response Call(std::string_view method, const std::string& target, const std::string& body,
                 std::string_view type) override {
@@ -123,6 +126,7 @@ class SimWorld final : public World {
   }
 
   void Pass(std::chrono::milliseconds time) override { executor_.RunFor(time); }
+  WallTime Now() const override { return executor_.Now(); }
 
   void StartMuster() override {
     process_ = std::make_unique<Process>();
@@ -172,11 +176,22 @@ std::unique_ptr<World> NewSimServer(uint64_t seed) {
 
 std::unique_ptr<World> NewSimWorld(uint64_t seed) {
   auto world = std::make_unique<SimWorld>(seed);
-  world->AddControllers();
+  world->AddControllers({});
+  world->AddPolicies();
   MakeNamespace(*world, "muster-system");
   for (const Json& flavor : Flavors()) {
     REQUIRE(world->Call("POST", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors", flavor.dump(), kJson).ok());
   }
+  world->StartMuster();
+  return world;
+}
+
+std::unique_ptr<World> NewSimWorldWithoutJobController(uint64_t seed) {
+  auto world = std::make_unique<SimWorld>(seed);
+  sim::ControllerOptions options;
+  options.jobs = false;
+  world->AddControllers(options);
+  MakeNamespace(*world, "muster-system");
   world->StartMuster();
   return world;
 }

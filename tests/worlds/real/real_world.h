@@ -3,7 +3,9 @@
 // Threading: one thread.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "world.h"
 
@@ -12,6 +14,13 @@ namespace muster::scenarios {
 // API server, job controller, garbage collection, scheduler, kwok for the machines of the flavors, and Muster with the
 // rights and policies that it ships with.
 std::unique_ptr<World> NewRealWorld();
+
+// Without job controller, scheduler, kwok, and without the admission policies for Jobs: whoever plays the job
+// controller may write whatever it would.
+std::unique_ptr<World> NewRealWorldWithoutJobController();
+
+// As NewRealWorld, with two machines of these labels and no flavors; pods run until somebody writes how they ended.
+std::unique_ptr<World> NewRealWorldOfLastingPods(const std::map<std::string, std::string>& node_labels);
 
 // The API server alone, with Muster's CRDs and the namespace `team`.
 std::unique_ptr<World> NewRealServer();

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/core/time.h"
 #include "muster/sim/json.h"
 
 namespace muster::scenarios {
@@ -55,6 +56,7 @@ class World : public Api {
   virtual bool Await(const std::function<bool()>& holds, std::chrono::seconds patience) = 0;
   // Lets so much time pass.
   virtual void Pass(std::chrono::milliseconds time) = 0;
+  virtual WallTime Now() const = 0;
   virtual void StartMuster() = 0;
   // As SIGKILL.
   virtual void KillMuster() = 0;

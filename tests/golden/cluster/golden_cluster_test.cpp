@@ -1,0 +1,44 @@
+// Recorded cases on a real control plane, many side by side: see ../README.md.
+#include <catch2/catch.hpp>
+
+#include "player.h"
+#include "real_world.h"
+
+namespace muster::golden {
+namespace {
+
+std::vector<Json> Served(bool with_job_controller) {
+  std::vector<Json> out;
+  for (Json& recording : Recordings()) {
+    if (NotServed(recording).empty() && HasJobController(recording) == with_job_controller) {
+      out.push_back(std::move(recording));
+    }
+  }
+  return out;
+}
+
+void Compare(scenarios::World* world, const std::vector<Json>& recordings) {
+  std::vector<std::string> findings;
+  for (const Player& player : PlayAll(world, recordings, Pace{})) {
+    findings.insert(findings.end(), player.findings().begin(), player.findings().end());
+  }
+  for (const std::string& finding : findings) FAIL_CHECK(finding);
+  if (!findings.empty()) WARN(world->Diagnostics());
+}
+
+TEST_CASE("What users see on a real API server equals the recordings, the job controller played as it was then") {
+  const std::vector<Json> recordings = Served(false);
+  CHECK(recordings.size() == 47);
+  const auto world = scenarios::NewRealWorldWithoutJobController();
+  Compare(world.get(), recordings);
+}
+
+TEST_CASE("What users see beside the real job controller and scheduler equals the recordings") {
+  const std::vector<Json> recordings = Served(true);
+  CHECK(recordings.size() == 2);
+  const auto world = scenarios::NewRealWorldOfLastingPods({{"example.com/tier", "std"}});
+  Compare(world.get(), recordings);
+}
+
+}  // namespace
+}  // namespace muster::golden

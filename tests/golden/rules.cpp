@@ -1,0 +1,206 @@
+#include "rules.h"
+
+#include <regex>
+
+#include "muster/core/quantity.h"
+
+namespace muster::golden {
+namespace {
+
+constexpr const char* kRecord = "muster.dev/admission";
+constexpr const char* kHolder = "muster.dev/record";
+constexpr const char* kClaim = "muster.dev/claim";
+constexpr const char* kStopping = "kueue.x-k8s.io/stopping";
+
+bool IsTrue(const Json& object, const char* condition) {
+  return Text(At(object, "status", "conditions", condition, "status")) == "True";
+}
+
+// Neither admitted nor ended, and to be admitted one day.
+bool Waits(const Json& workload) {
+  return Flag(At(workload, "spec", "active"), true) && !IsTrue(workload, "QuotaReserved") &&
+         !IsTrue(workload, "Finished");
+}
+
+void Add(Json* object, const char* key, int64_t count) {
+  if (object->contains(key)) (*object)[key] = Number((*object)[key]) + count;
+}
+
+// ---- records ----
+
+// The reference sets them back only as it restores the template; until then it has noted the stop on the Job.
+void CountsAreSetBackAtOnce(const Queues&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const Json& owners = workload["ownerReferences"];
+    const std::string job_name = owners.empty() ? std::string() : Text(Get(owners[0], "name"));
+    if (!(*wanted)["jobs"].contains(job_name)) continue;
+    Json& job = (*wanted)["jobs"][job_name];
+    if (!job["annotations"].contains(kStopping)) continue;
+    job["spec"]["parallelism"] = At(workload, "spec", "podSets")[0]["count"];
+  }
+}
+
+void RecordOnTheJob(const Queues&, Json* wanted, Json* found) {
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    Json& annotations = job["annotations"];
+    const Json record = sim::ParseJson(Text(Get(annotations, kRecord))).value_or(Json());
+    const bool suspended = Flag(At(job, "spec", "suspend"));
+    if (Text(Get(record, "state")) == (suspended ? "stopped" : "started")) annotations.erase(kRecord);
+  }
+  for (auto& [name, workload] : (*found)["workloads"].items()) workload["annotations"].erase(kClaim);
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["labels"][kHolder] = "job";
+  // What the reference notes on a Job between its two writes of a stop is in the record here.
+  for (auto& [name, job] : (*wanted)["jobs"].items()) job["annotations"].erase(kStopping);
+}
+
+void NoFinalizer(const Queues&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["finalizers"] = Json::array();
+}
+
+// Fields of v1beta1 beside those of v1beta2 that say the same.
+void Twins(const Queues&, Json*, Json* found) {
+  const auto drop_equal = [](Json* status, const char* old_name, const char* name) {
+    if (status->contains(old_name) && Get(*status, old_name) == Get(*status, name)) status->erase(old_name);
+  };
+  for (auto& [name, workload] : (*found)["workloads"].items()) {
+    drop_equal(&workload["status"], "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds");
+  }
+  for (auto& [name, queue] : (*found)["localQueues"].items()) {
+    drop_equal(&queue["status"], "flavorUsage", "flavorsUsage");
+  }
+}
+
+// ---- life ----
+
+void NoPodsReady(const Queues&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["status"]["conditions"].erase("PodsReady");
+}
+
+// Only before the template is restored must the start time be gone, and the job controller of 1.36 clears it.
+void StartTimeIsTheJobControllers(const Queues&, Json* wanted, Json* found) {
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    const Json& recorded = At(*wanted, "jobs", name);
+    if (Flag(At(job, "spec", "suspend")) && Get(Get(recorded, "status"), "startTime").is_null()) {
+      job["status"].erase("startTime");
+    }
+  }
+}
+
+// ---- quota ----
+
+Amount AmountOf(const std::string& resource, const Json& quantity) {
+  return Quantity::Parse(Text(quantity))->ToAmount(resource);
+}
+
+// What `pods` of a pod set hold is in use, for a queue that did not count it.
+void AddUsage(const Json& pod_set, int64_t pods, Json* usage) {
+  for (Json& flavor : *usage) {
+    for (Json& resource : flavor["resources"]) {
+      const std::string name = Text(Get(resource, "name"));
+      if (Get(Get(pod_set, "flavors"), name) != flavor["name"]) continue;
+      const int64_t all = AmountOf(name, At(pod_set, "resourceUsage", name)).value;
+      const Amount held{all / Number(Get(pod_set, "count")) * pods};
+      resource["total"] = FormatAmount(name, AmountOf(name, resource["total"]) + held);
+    }
+  }
+}
+
+void CountHeld(const Json& workload, Json* status) {
+  Add(status, "reservingWorkloads", 1);
+  Add(status, "admittedWorkloads", 1);
+  for (const Json& pod_set : At(workload, "status", "admission", "podSetAssignments")) {
+    int64_t pods = Number(Get(pod_set, "count"));
+    for (const Json& ended : At(workload, "status", "reclaimablePods")) {
+      if (Get(ended, "name") == Get(pod_set, "name")) pods -= Number(Get(ended, "count"));
+    }
+    for (const char* usage : {"flavorsReservation", "flavorsUsage"}) AddUsage(pod_set, pods, &(*status)[usage]);
+  }
+}
+
+// The reference forgets at once what a deactivated Workload holds, while its pods still run.
+void QuotaIsHeldUntilPodsAreInactive(const Queues&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const bool inactive = !Flag(At(workload, "spec", "active"), true);
+    if (!inactive || !IsTrue(workload, "QuotaReserved") || IsTrue(workload, "Finished")) continue;
+    const std::string cluster_queue = Text(At(workload, "status", "admission", "clusterQueue"));
+    const std::string local_queue = Text(At(workload, "spec", "queueName"));
+    for (const auto& [kind, queue] : {std::pair{"clusterQueues", cluster_queue}, {"localQueues", local_queue}}) {
+      if ((*wanted)[kind].contains(queue)) CountHeld(workload, &(*wanted)[kind][queue]["status"]);
+    }
+  }
+}
+
+// ---- who is pending ----
+
+void LostWaitNowhere(const Queues& queues, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const std::string local_queue = Text(At(workload, "spec", "queueName"));
+    const auto lost = queues.cluster_queue_of.find(local_queue);
+    if (!Waits(workload) || lost == queues.cluster_queue_of.end() || (*wanted)["localQueues"].contains(local_queue)) {
+      continue;
+    }
+    Json& cluster_queues = (*wanted)["clusterQueues"];
+    if (cluster_queues.contains(lost->second)) Add(&cluster_queues[lost->second]["status"], "pendingWorkloads", -1);
+  }
+}
+
+void WhatIsLookedAtIsPending(const Queues& queues, Json* wanted, Json*) {
+  for (auto& [name, queue] : (*wanted)["localQueues"].items()) {
+    const auto it = queues.cluster_queue_of.find(name);
+    if (it == queues.cluster_queue_of.end() || !queues.strict.contains(it->second)) continue;
+    int64_t waiting = 0;
+    for (const auto& [key, workload] : (*wanted)["workloads"].items()) {
+      if (Waits(workload) && Text(At(workload, "spec", "queueName")) == name) ++waiting;
+    }
+    queue["status"]["pendingWorkloads"] = waiting;
+  }
+}
+
+// ---- words ----
+
+// Each text of conditions and Events.
+template <typename F>
+void ForEachMessage(Json* view, const F& f) {
+  for (const char* kind : {"workloads", "clusterQueues", "localQueues"}) {
+    for (auto& [name, object] : (*view)[kind].items()) {
+      for (auto& [type, condition] : object["status"]["conditions"].items()) f(&condition["message"]);
+    }
+  }
+  for (Json& event : (*view)["events"]) f(&event["message"]);
+}
+
+void TaintsAsKubectlTakesThem(const Queues&, Json* wanted, Json*) {
+  static const std::regex printed(R"(untolerated taint \{(\S+) (\S*) (\S+) \S+\})");
+  ForEachMessage(wanted, [](Json* message) {
+    *message = std::regex_replace(Text(*message), printed, "untolerated taint $1=$2:$3");
+  });
+}
+
+void PassedFlavorsAreNotListed(const Queues&, Json* wanted, Json*) {
+  static const std::string list = "; Flavors considered: ";
+  for (Json& event : (*wanted)["events"]) {
+    const std::string message = Text(Get(event, "message"));
+    event["message"] = message.substr(0, message.find(list));
+  }
+}
+
+}  // namespace
+
+const std::vector<Rule>& Rules() {
+  static const std::vector<Rule> rules = {
+      {"A stop sets the counts of a partially admitted Job back", &CountsAreSetBackAtOnce},
+      {"A Job's admission is written on the Job itself", &RecordOnTheJob},
+      {"Workloads of Jobs have no finalizer", &NoFinalizer},
+      {"Fields that the versions name differently stand in both schemas", &Twins},
+      {"`waitForPodsReady` is off", &NoPodsReady},
+      {"A stop leaves the Job's start time to the job controller", &StartTimeIsTheJobControllers},
+      {"Quota of an evicted gang is free when none of its pods is active", &QuotaIsHeldUntilPodsAreInactive},
+      {"What has lost its LocalQueue counts as pending in no ClusterQueue", &LostWaitNowhere},
+      {"The workload that a StrictFIFO queue is just looking at", &WhatIsLookedAtIsPending},
+      {"A taint in a message is written", &TaintsAsKubectlTakesThem},
+      {"Flavors that were passed over", &PassedFlavorsAreNotListed},
+  };
+  return rules;
+}
+
+}  // namespace muster::golden
