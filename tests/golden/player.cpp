@@ -61,7 +61,10 @@ Objects Look(World* world) {
                                    {"localQueues", "/apis/kueue.x-k8s.io/v1beta2/localqueues"},
                                    {"clusterQueues", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"},
                                    {"events", "/apis/events.k8s.io/v1/events"}}) {
-    Response response = world->Call("GET", list);
+    Response response;
+    // A kind that is new is not served for a moment.
+    world->Await([&, target = std::string(list)] { return (response = world->Call("GET", target)).ok(); },
+                 std::chrono::seconds(60));
     INFO(list << ": " << response.code << " " << response.body);
     REQUIRE(response.ok());
     for (Json& item : response.body["items"]) out[kind].push_back(std::move(item));

@@ -41,6 +41,13 @@ Json Status(const Json& object) {
   return out;
 }
 
+// Of a Job, those that are not true are there or not, as the job controller happened to look.
+void DropUntrue(Json* conditions) {
+  for (auto it = conditions->begin(); it != conditions->end();) {
+    it = Text(Get(*it, "status")) == "True" ? std::next(it) : conditions->erase(it);
+  }
+}
+
 Json Reduced(const std::string& kind, const Json& object) {
   if (kind == "clusterQueues" || kind == "localQueues") return {{"status", Status(object)}};
   const Json& meta = Get(object, "metadata");
@@ -51,6 +58,7 @@ Json Reduced(const std::string& kind, const Json& object) {
               {"spec", Get(object, "spec")},
               {"status", Status(object)}};
   HideTimes(&out["spec"]);
+  if (kind == "jobs") DropUntrue(&out["status"]["conditions"]);
   return out;
 }
 

@@ -28,7 +28,7 @@ void Compare(scenarios::World* world, const std::vector<Json>& recordings) {
 
 TEST_CASE("What users see on a real API server equals the recordings, the job controller played as it was then") {
   const std::vector<Json> recordings = Served(false);
-  CHECK(recordings.size() == 47);
+  CHECK(recordings.size() == 46);
   const auto world = scenarios::NewRealWorldWithoutJobController();
   Compare(world.get(), recordings);
 }

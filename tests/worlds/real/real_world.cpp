@@ -67,6 +67,18 @@ class RealWorld final : public World {
     return probe.ok() && !Flag(At(probe.body, "spec", "suspend"));
   }
 
+  // Until the garbage collector knows of Workloads it deletes none, and orphans none either.
+  void AwaitCollectionOfWorkloads() {
+    const std::string workloads = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads";
+    const Response made = Call("POST", workloads, R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
+        "metadata":{"name":"probe","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"gone","uid":"gone"}]},
+        "spec":{"podSets":[{"name":"main","count":1,"template":{"spec":{"containers":[]}}}]}})",
+                               kJson);
+    INFO(made.body);
+    REQUIRE(made.ok());
+    REQUIRE(Await([&] { return Call("GET", workloads + "/probe", "", kJson).code == 404; }, std::chrono::seconds(90)));
+  }
+
   Response Call(std::string_view method, const std::string& target, const std::string& body,
                 std::string_view type) override {
     const cluster::ApiResponse response = cluster_->Api().Call(method, target, body, type);
@@ -161,6 +173,9 @@ std::unique_ptr<World> NewRealWorldWithoutJobController() {
     REQUIRE(world->Call("DELETE", target + "/muster-jobs", "", kJson).ok());
   }
   REQUIRE(world->Await([&] { return world->LetsQueuedJobsRun(); }, std::chrono::seconds(60)));
+  // The garbage collector looks for new kinds every 30 seconds, and as it starts.
+  Must(world->cluster().Restart(cluster::Component::kControllers));
+  world->AwaitCollectionOfWorkloads();
   world->StartMuster();
   return world;
 }
