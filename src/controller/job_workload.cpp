@@ -127,7 +127,13 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   WorkloadFacts facts;
   facts.active = IsActive(entry);
   facts.past_execution_seconds = entry.past_execution_seconds;
-  const int32_t done = ReclaimablePods(job, entry.claim.has_value() ? CurrentShape(job) : OriginalShape(job));
+  // What is admitted and not needed any more: the Job's counts may be larger than what was admitted.
+  int32_t done = 0;
+  if (!entry.claim.has_value()) {
+    done = ReclaimablePods(job, OriginalShape(job));
+  } else if (const auto& pod_sets = entry.claim->record.admission.pod_sets; !pod_sets.empty()) {
+    done = pod_sets.front().count - NeededPods(entry);
+  }
   facts.reclaimable_pods.emplace();
   if (done > 0) facts.reclaimable_pods->emplace(kJobPodSet, done);
   const std::string queue(job.queue_name());

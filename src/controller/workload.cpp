@@ -137,6 +137,18 @@ void WriteAdmission(const WorkloadAdmission& admission, JsonWriter* out) {
   out->EndArray().EndObject();
 }
 
+void WriteReclaimablePods(const PodCounts& counts, JsonWriter* out) {
+  if (counts.empty()) {
+    out->Null();
+    return;
+  }
+  out->StartArray();
+  for (const auto& [pod_set, count] : counts) {
+    out->StartObject().Field("name", pod_set).Field("count", count).EndObject();
+  }
+  out->EndArray();
+}
+
 void WriteRequests(const std::vector<PodSetRequests>& requests, JsonWriter* out) {
   if (requests.empty()) {
     out->Null();
@@ -287,11 +299,8 @@ std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wante
     WriteRequests(wanted.resource_requests, &out);
   }
   if (from.reclaimable_pods != wanted.reclaimable_pods) {
-    out.Key("reclaimablePods").StartArray();
-    for (const auto& [pod_set, count] : wanted.reclaimable_pods) {
-      out.StartObject().Field("name", pod_set).Field("count", count).EndObject();
-    }
-    out.EndArray();
+    out.Key("reclaimablePods");
+    WriteReclaimablePods(wanted.reclaimable_pods, &out);
   }
   if (from.evictions != wanted.evictions) {
     out.Key("schedulingStats").StartObject().Key("evictions");

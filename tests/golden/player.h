@@ -58,15 +58,15 @@ class Player {
   void Create(const Json& op);
   void Send(const Json& op, std::string_view method, const std::string& target, const std::string& body,
             std::string_view type);
+  void ConfirmStops(const Objects& mine);
   std::string AnyRunningPod() const;
   Json WithTimes(const Json& op, const std::string& target) const;
   // Uids and names of Workloads as they are in this run.
   Json Translated(const Json& recorded) const;
   void LearnNames(const Objects& mine);
-  // Wanted and found, as the rules leave them.
-  std::pair<Json, Json> Views(const Objects& mine) const;
+  // Wanted and found, as the rules leave them. `rules_used` may be null.
+  std::pair<Json, Json> Views(const Objects& mine, std::set<std::string>* rules_used) const;
   std::vector<std::string> Compare(const Objects& mine);
-  void NoteRulesUsed(const Objects& mine);
   std::chrono::milliseconds Still() const;
   static void CountEvents(const Json& wanted, Events* events);
   static void CompareEvents(const Events& wanted, const Json& found, std::vector<std::string>* out);

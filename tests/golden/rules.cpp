@@ -1,5 +1,6 @@
 #include "rules.h"
 
+#include <algorithm>
 #include <regex>
 
 #include "muster/core/quantity.h"
@@ -26,68 +27,6 @@ void Add(Json* object, const char* key, int64_t count) {
   if (object->contains(key)) (*object)[key] = Number((*object)[key]) + count;
 }
 
-// ---- records ----
-
-// The reference sets them back only as it restores the template; until then it has noted the stop on the Job.
-void CountsAreSetBackAtOnce(const Queues&, Json* wanted, Json*) {
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
-    const Json& owners = workload["ownerReferences"];
-    const std::string job_name = owners.empty() ? std::string() : Text(Get(owners[0], "name"));
-    if (!(*wanted)["jobs"].contains(job_name)) continue;
-    Json& job = (*wanted)["jobs"][job_name];
-    if (!job["annotations"].contains(kStopping)) continue;
-    job["spec"]["parallelism"] = At(workload, "spec", "podSets")[0]["count"];
-  }
-}
-
-void RecordOnTheJob(const Queues&, Json* wanted, Json* found) {
-  for (auto& [name, job] : (*found)["jobs"].items()) {
-    Json& annotations = job["annotations"];
-    const Json record = sim::ParseJson(Text(Get(annotations, kRecord))).value_or(Json());
-    const bool suspended = Flag(At(job, "spec", "suspend"));
-    if (Text(Get(record, "state")) == (suspended ? "stopped" : "started")) annotations.erase(kRecord);
-  }
-  for (auto& [name, workload] : (*found)["workloads"].items()) workload["annotations"].erase(kClaim);
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["labels"][kHolder] = "job";
-  // What the reference notes on a Job between its two writes of a stop is in the record here.
-  for (auto& [name, job] : (*wanted)["jobs"].items()) job["annotations"].erase(kStopping);
-}
-
-void NoFinalizer(const Queues&, Json* wanted, Json*) {
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["finalizers"] = Json::array();
-}
-
-// Fields of v1beta1 beside those of v1beta2 that say the same.
-void Twins(const Queues&, Json*, Json* found) {
-  const auto drop_equal = [](Json* status, const char* old_name, const char* name) {
-    if (status->contains(old_name) && Get(*status, old_name) == Get(*status, name)) status->erase(old_name);
-  };
-  for (auto& [name, workload] : (*found)["workloads"].items()) {
-    drop_equal(&workload["status"], "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds");
-  }
-  for (auto& [name, queue] : (*found)["localQueues"].items()) {
-    drop_equal(&queue["status"], "flavorUsage", "flavorsUsage");
-  }
-}
-
-// ---- life ----
-
-void NoPodsReady(const Queues&, Json* wanted, Json*) {
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["status"]["conditions"].erase("PodsReady");
-}
-
-// Only before the template is restored must the start time be gone, and the job controller of 1.36 clears it.
-void StartTimeIsTheJobControllers(const Queues&, Json* wanted, Json* found) {
-  for (auto& [name, job] : (*found)["jobs"].items()) {
-    const Json& recorded = At(*wanted, "jobs", name);
-    if (Flag(At(job, "spec", "suspend")) && Get(Get(recorded, "status"), "startTime").is_null()) {
-      job["status"].erase("startTime");
-    }
-  }
-}
-
-// ---- quota ----
-
 Amount AmountOf(const std::string& resource, const Json& quantity) {
   return Quantity::Parse(Text(quantity))->ToAmount(resource);
 }
@@ -105,6 +44,148 @@ void AddUsage(const Json& pod_set, int64_t pods, Json* usage) {
   }
 }
 
+// The statuses of the queues that it is admitted by.
+template <typename F>
+void ForEachQueueOf(const Json& workload, Json* view, const F& f) {
+  const std::string cluster_queue = Text(At(workload, "status", "admission", "clusterQueue"));
+  const std::string local_queue = Text(At(workload, "spec", "queueName"));
+  for (const auto& [kind, queue] : {std::pair{"clusterQueues", cluster_queue}, {"localQueues", local_queue}}) {
+    if ((*view)[kind].contains(queue)) f(&(*view)[kind][queue]["status"]);
+  }
+}
+
+// The Job that a Workload is of; null where it is gone.
+Json* JobOf(const Json& workload, Json* view) {
+  const Json& owners = Get(workload, "ownerReferences");
+  const std::string name = owners.empty() ? std::string() : Text(Get(owners[0], "name"));
+  return (*view)["jobs"].contains(name) ? &(*view)["jobs"][name] : nullptr;
+}
+
+// ---- records ----
+
+// The reference sets them back only as it restores the template; until then it has noted the stop on the Job.
+void CountsAreSetBackAtOnce(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    Json* job = JobOf(workload, wanted);
+    if (job == nullptr || !(*job)["annotations"].contains(kStopping)) continue;
+    (*job)["spec"]["parallelism"] = At(workload, "spec", "podSets")[0]["count"];
+  }
+}
+
+void RecordOnTheJob(const Moment&, Json* wanted, Json* found) {
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    Json& annotations = job["annotations"];
+    const Json record = sim::ParseJson(Text(Get(annotations, kRecord))).value_or(Json());
+    const bool suspended = Flag(At(job, "spec", "suspend"));
+    if (Text(Get(record, "state")) == (suspended ? "stopped" : "started")) annotations.erase(kRecord);
+  }
+  for (auto& [name, workload] : (*found)["workloads"].items()) workload["annotations"].erase(kClaim);
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["labels"][kHolder] = "job";
+  // What the reference notes on a Job between its two writes of a stop is in the record here.
+  for (auto& [name, job] : (*wanted)["jobs"].items()) job["annotations"].erase(kStopping);
+}
+
+void NoFinalizer(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["finalizers"] = Json::array();
+}
+
+// Fields of v1beta1 beside those of v1beta2 that say the same.
+void Twins(const Moment&, Json*, Json* found) {
+  const auto drop_equal = [](Json* status, const char* old_name, const char* name) {
+    if (status->contains(old_name) && Get(*status, old_name) == Get(*status, name)) status->erase(old_name);
+  };
+  for (auto& [name, workload] : (*found)["workloads"].items()) {
+    drop_equal(&workload["status"], "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds");
+  }
+  for (auto& [name, queue] : (*found)["localQueues"].items()) {
+    drop_equal(&queue["status"], "flavorUsage", "flavorsUsage");
+  }
+}
+
+// ---- life ----
+
+void NoPodsReady(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["status"]["conditions"].erase("PodsReady");
+}
+
+// The reference takes the pods that have ended from those that were asked for: of a partial admission nothing is given
+// back until they are more than what was not admitted.
+void EndedPodsOfAPartialAdmission(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const Json& admission = At(workload, "status", "admission");
+    const Json& reclaimable = At(workload, "status", "reclaimablePods");
+    const bool counted = Flag(At(workload, "spec", "active"), true) && !IsTrue(workload, "Finished");
+    if (!counted || admission.is_null() || reclaimable.is_null()) continue;
+    const Json& pod_set = Get(admission, "podSetAssignments")[0];
+    const int64_t admitted = Number(Get(pod_set, "count"));
+    const int64_t asked = Number(At(workload, "spec", "podSets")[0]["count"]);
+    const int64_t ended = Number(reclaimable[0]["count"]);
+    const int64_t there = std::min(admitted, asked - ended);
+    ForEachQueueOf(workload, wanted, [&](Json* status) {
+      for (const char* usage : {"flavorsReservation", "flavorsUsage"}) {
+        AddUsage(pod_set, admitted - ended - there, &(*status)[usage]);
+      }
+    });
+  }
+}
+
+// The job controller makes no more pods than are left, so the user's parallelism stays where those fit.
+void ParallelismAboveWhatIsLeft(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const Json& pod_sets = At(workload, "status", "admission", "podSetAssignments");
+    Json* job = JobOf(workload, wanted);
+    if (pod_sets.is_null() || job == nullptr) continue;
+    // Of a start that came after they had ended.
+    const int64_t ended = Number(At(*job, "status", "succeeded"));
+    if (ended == 0 || !At(*job, "status", "startTime").is_null()) continue;
+    if (Number(At(*job, "spec", "completions")) - ended > Number(pod_sets[0]["count"])) continue;
+    (*job)["spec"]["parallelism"] = At(workload, "spec", "podSets")[0]["count"];
+  }
+}
+
+// A status without active pods is no proof that a Job just started has none: its controller has to say so.
+void StopIsConfirmed(const Moment&, Json* wanted, Json* found) {
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    const Json& recorded = At(*wanted, "jobs", name);
+    if (Flag(At(recorded, "spec", "suspend")) && !IsTrue(recorded, "Suspended")) {
+      job["status"]["conditions"].erase("Suspended");
+    }
+  }
+}
+
+// Only before the template is restored must the start time be gone, and the job controller of 1.36 clears it.
+void StartTimeIsTheJobControllers(const Moment&, Json* wanted, Json* found) {
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    const Json& recorded = At(*wanted, "jobs", name);
+    if (Flag(At(job, "spec", "suspend")) && Get(Get(recorded, "status"), "startTime").is_null()) {
+      job["status"].erase("startTime");
+    }
+  }
+}
+
+// The reference deactivates it again at once. Here it runs as before, for all of its time; by the end of the step that
+// is over again.
+void TimeStartsAnew(const Moment& moment, Json* wanted, Json*) {
+  for (const Json& op : moment.ops) {
+    const std::string name = Text(Get(op, "name"));
+    const bool activates = Text(Get(op, "kind")) == "Workload" && Flag(At(op, "patch", "spec", "active"));
+    if (!activates || !(*wanted)["workloads"].contains(name)) continue;
+    Json& workload = (*wanted)["workloads"][name];
+    const Json& target = At(workload, "status", "conditions", "DeactivationTarget");
+    if (Text(Get(target, "reason")) != "MaximumExecutionTimeExceeded") continue;
+    for (Json& eviction : workload["status"]["schedulingStats"]["evictions"]) {
+      if (eviction["underlyingCause"] == target["reason"]) Add(&eviction, "count", 1);
+    }
+    const Json& job = workload["ownerReferences"][0]["name"];
+    for (const Json& event : moment.earlier) {
+      const bool about_it = event["name"] == name || event["name"] == job;
+      if (about_it && event["reason"] != "CreatedWorkload") (*wanted)["events"].push_back(event);
+    }
+  }
+}
+
+// ---- quota ----
+
 void CountHeld(const Json& workload, Json* status) {
   Add(status, "reservingWorkloads", 1);
   Add(status, "admittedWorkloads", 1);
@@ -118,25 +199,22 @@ void CountHeld(const Json& workload, Json* status) {
 }
 
 // The reference forgets at once what a deactivated Workload holds, while its pods still run.
-void QuotaIsHeldUntilPodsAreInactive(const Queues&, Json* wanted, Json*) {
+void QuotaIsHeldUntilPodsAreInactive(const Moment&, Json* wanted, Json*) {
   for (auto& [name, workload] : (*wanted)["workloads"].items()) {
     const bool inactive = !Flag(At(workload, "spec", "active"), true);
     if (!inactive || !IsTrue(workload, "QuotaReserved") || IsTrue(workload, "Finished")) continue;
-    const std::string cluster_queue = Text(At(workload, "status", "admission", "clusterQueue"));
-    const std::string local_queue = Text(At(workload, "spec", "queueName"));
-    for (const auto& [kind, queue] : {std::pair{"clusterQueues", cluster_queue}, {"localQueues", local_queue}}) {
-      if ((*wanted)[kind].contains(queue)) CountHeld(workload, &(*wanted)[kind][queue]["status"]);
-    }
+    ForEachQueueOf(workload, wanted, [&](Json* status) { CountHeld(workload, status); });
   }
 }
 
 // ---- who is pending ----
 
-void LostWaitNowhere(const Queues& queues, Json* wanted, Json*) {
+void LostWaitNowhere(const Moment& moment, Json* wanted, Json*) {
   for (auto& [name, workload] : (*wanted)["workloads"].items()) {
     const std::string local_queue = Text(At(workload, "spec", "queueName"));
-    const auto lost = queues.cluster_queue_of.find(local_queue);
-    if (!Waits(workload) || lost == queues.cluster_queue_of.end() || (*wanted)["localQueues"].contains(local_queue)) {
+    const auto lost = moment.queues.cluster_queue_of.find(local_queue);
+    if (!Waits(workload) || lost == moment.queues.cluster_queue_of.end() ||
+        (*wanted)["localQueues"].contains(local_queue)) {
       continue;
     }
     Json& cluster_queues = (*wanted)["clusterQueues"];
@@ -144,10 +222,10 @@ void LostWaitNowhere(const Queues& queues, Json* wanted, Json*) {
   }
 }
 
-void WhatIsLookedAtIsPending(const Queues& queues, Json* wanted, Json*) {
+void WhatIsLookedAtIsPending(const Moment& moment, Json* wanted, Json*) {
   for (auto& [name, queue] : (*wanted)["localQueues"].items()) {
-    const auto it = queues.cluster_queue_of.find(name);
-    if (it == queues.cluster_queue_of.end() || !queues.strict.contains(it->second)) continue;
+    const auto it = moment.queues.cluster_queue_of.find(name);
+    if (it == moment.queues.cluster_queue_of.end() || !moment.queues.strict.contains(it->second)) continue;
     int64_t waiting = 0;
     for (const auto& [key, workload] : (*wanted)["workloads"].items()) {
       if (Waits(workload) && Text(At(workload, "spec", "queueName")) == name) ++waiting;
@@ -169,14 +247,14 @@ void ForEachMessage(Json* view, const F& f) {
   for (Json& event : (*view)["events"]) f(&event["message"]);
 }
 
-void TaintsAsKubectlTakesThem(const Queues&, Json* wanted, Json*) {
+void TaintsAsKubectlTakesThem(const Moment&, Json* wanted, Json*) {
   static const std::regex printed(R"(untolerated taint \{(\S+) (\S*) (\S+) \S+\})");
   ForEachMessage(wanted, [](Json* message) {
     *message = std::regex_replace(Text(*message), printed, "untolerated taint $1=$2:$3");
   });
 }
 
-void PassedFlavorsAreNotListed(const Queues&, Json* wanted, Json*) {
+void PassedFlavorsAreNotListed(const Moment&, Json* wanted, Json*) {
   static const std::string list = "; Flavors considered: ";
   for (Json& event : (*wanted)["events"]) {
     const std::string message = Text(Get(event, "message"));
@@ -193,7 +271,12 @@ const std::vector<Rule>& Rules() {
       {"Workloads of Jobs have no finalizer", &NoFinalizer},
       {"Fields that the versions name differently stand in both schemas", &Twins},
       {"`waitForPodsReady` is off", &NoPodsReady},
+      {"A stop is over once the job controller has said", &StopIsConfirmed},
+      {"What has ended of a partially admitted gang gives its quota back", &EndedPodsOfAPartialAdmission},
+      {"A Job of which pods have ended keeps its parallelism", &ParallelismAboveWhatIsLeft},
       {"A stop leaves the Job's start time to the job controller", &StartTimeIsTheJobControllers},
+      {"A Workload that was deactivated because its maximum execution time was over may run for all of that time again",
+       &TimeStartsAnew},
       {"Quota of an evicted gang is free when none of its pods is active", &QuotaIsHeldUntilPodsAreInactive},
       {"What has lost its LocalQueue counts as pending in no ClusterQueue", &LostWaitNowhere},
       {"The workload that a StrictFIFO queue is just looking at", &WhatIsLookedAtIsPending},

@@ -19,12 +19,19 @@ struct Queues {
   std::set<std::string> strict;                         // ClusterQueues with the strategy StrictFIFO
 };
 
+// Where in a case it is. Names are those of this run.
+struct Moment {
+  const Queues& queues;
+  const Json& ops;      // of the step
+  const Json& earlier;  // Events of the steps before
+};
+
 struct Rule {
   // The page says so.
   std::string documented;
   // `wanted`: the view that was recorded at the end of a step; `found`: what is shown now. What Muster adds to objects
   // is taken out of `found` where it is as it must be.
-  void (*apply)(const Queues& queues, Json* wanted, Json* found);
+  void (*apply)(const Moment& moment, Json* wanted, Json* found);
 };
 
 const std::vector<Rule>& Rules();
