@@ -99,8 +99,11 @@ void Player::Advance(const Objects& seen) {
   const Json& ops = At(step(), "do", "ops");
   if (op_ < ops.size()) {
     if (op_ > 0 && !QueuesKnown(mine)) return;
-    if (!Do(ops[op_])) return;
-    ++op_;
+    // Pods of one step end together.
+    do {
+      if (!Do(ops[op_])) return;
+      ++op_;
+    } while (op_ < ops.size() && Text(Get(ops[op_], "kind")) == "Pod");
     due_ = world_->Now() + (op_ < ops.size() ? pace_.between : pace_.look);
     deadline_ = now + pace_.patience;
     return;
