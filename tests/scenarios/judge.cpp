@@ -26,6 +26,14 @@ Json RecordOf(const Json& job) {
   return sim::ParseJson(Text(At(job, "metadata", "annotations", kRecord))).value_or(Json());
 }
 
+// Pods that the Job still needs: what has succeeded is not made again.
+int64_t Needed(const Json& job) {
+  const int64_t parallelism = Number(At(job, "spec", "parallelism"), 1);
+  const Json& completions = At(job, "spec", "completions");
+  if (completions.is_null()) return parallelism;
+  return std::min(parallelism, std::max<int64_t>(0, Number(completions) - Number(At(job, "status", "succeeded"))));
+}
+
 }  // namespace
 
 void Judge::Queue(const Json& cluster_queue) {
@@ -118,7 +126,8 @@ class Judge::Run {
     if (suspended && Text(Get(record, "state")) == "started") state.suspended_by_others = true;
     const bool starts = queued && state.seen && state.suspended && !suspended;
     if (queued && !state.seen && !suspended) Report("was created running");
-    if (IsOver(job) || (suspended && active == 0)) state.holds.clear();
+    if (IsOver(job) || (suspended && active == 0)) state.each.clear();
+    state.pods = std::min(state.pods, Needed(job));
     state.seen = true;
     state.suspended = suspended;
     if (starts) Start(job, record, &state);
@@ -133,13 +142,14 @@ class Judge::Run {
     bool suspended_by_others = false;
     std::map<std::string, int> claims;  // starts by claim
     std::string queue;
-    std::map<std::string, int64_t> holds;
+    std::map<std::string, int64_t> each;  // of what it holds, what is one pod's
+    int64_t pods = 0;
   };
 
   void Report(const std::string& what) { findings.push_back("Job " + name_ + ": " + what); }
 
   void Start(const Json& job, const Json& record, State* state) {
-    const int64_t pods = Number(At(job, "spec", "parallelism"));
+    const int64_t pods = Needed(job);
     const Json& pod_set = At(record, "podSets").is_array() && !record["podSets"].empty() ? record["podSets"][0] : kNull;
     if (Text(Get(record, "state")) != "started" || Text(Get(record, "uid")) != Text(At(job, "metadata", "uid"))) {
       return Report("was started without a record of its own: " + record.dump());
@@ -149,7 +159,8 @@ class Judge::Run {
     if (++starts > 1 && !state->suspended_by_others) Report("was started twice by one claim");
     state->suspended_by_others = false;
     state->queue = Text(Get(record, "clusterQueue"));
-    state->holds.clear();
+    state->each.clear();
+    state->pods = pods;
     const Json& pod = At(job, "spec", "template", "spec");
     const std::string label = Text(At(pod, "nodeSelector", kFlavorLabel));
     if (label.empty()) Report("runs without its flavor's label");
@@ -159,11 +170,11 @@ class Judge::Run {
       int64_t each = 0;
       for (const Json& container : Get(pod, "containers"))
         each += Amount(At(container, "resources", "requests", resource));
-      state->holds[name + "/" + resource] += each * pods;
+      state->each[name + "/" + resource] += each;
     }
     Usage usage;
     for (const auto& [uid, other] : jobs_) {
-      for (const auto& [key, amount] : other.holds) usage[other.queue][key] += amount;
+      for (const auto& [key, amount] : other.each) usage[other.queue][key] += amount * other.pods;
     }
     const std::string excess = Excess(judge_.LimitsAt(VersionOf(job)), usage, state->queue);
     if (!excess.empty()) Report(excess);

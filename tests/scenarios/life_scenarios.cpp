@@ -163,6 +163,24 @@ SCENARIO_ON_WORLDS(deactivated, "A deactivated gang is stopped and makes room; a
   CHECK(stage.Starts("train") == 2);
 }
 
+SCENARIO_ON_WORLDS(reclaimed, "What has ended of a gang makes room before the rest of it ends, also after a crash") {
+  stage.MakeQueue({.quotas = {{.nominal = 2}}});
+  stage.Submit({.name = "train", .pods = 2, .seconds = "10", .spec = {{"completions", 3}}});
+  stage.AwaitRunning("train");
+  stage.Submit({.name = "next"});
+  stage.AwaitWaiting("next");
+  // Two of three pods have ended: one is left to run.
+  stage.AwaitRunning("next");
+  CHECK(stage.Condition("train", "Finished").empty());
+  stage.Await("the Workload tells of it", [&] {
+    return At(stage.Workload("train"), "status", "reclaimablePods") == Json::parse(R"([{"name": "main", "count": 1}])");
+  });
+  stage.Crash();
+  stage.AwaitFinished("train");
+  CHECK(stage.Starts("train") == 1);
+  CHECK(stage.Starts("next") == 1);
+}
+
 SCENARIO_ON_WORLDS(time_over,
                    "A gang whose time is over is stopped and makes room; active again, it has its time anew") {
   stage.MakeQueue({.quotas = {{.nominal = 1}}});
