@@ -127,12 +127,14 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   WorkloadFacts facts;
   facts.active = IsActive(entry);
   facts.past_execution_seconds = entry.past_execution_seconds;
-  // What is admitted and not needed any more: the Job's counts may be larger than what was admitted.
+  // What runs at once by the admission and is not needed any more: the Job's counts may be larger than that. The
+  // reference sets parallelism to what is admitted where less may be, and counts from there.
   int32_t done = 0;
   if (!entry.claim.has_value()) {
     done = ReclaimablePods(job, OriginalShape(job));
-  } else if (const auto& pod_sets = entry.claim->record.admission.pod_sets; !pod_sets.empty()) {
-    done = pod_sets.front().count - NeededPods(entry);
+  } else if (const Record& record = entry.claim->record; !record.admission.pod_sets.empty()) {
+    const bool whole = job.Annotation(kMinParallelismAnnotation).empty();
+    done = (whole ? record.pod_count() : record.admission.pod_sets.front().count) - NeededPods(entry);
   }
   facts.reclaimable_pods.emplace();
   if (done > 0) facts.reclaimable_pods->emplace(kJobPodSet, done);

@@ -160,6 +160,9 @@ TEST_CASE("An evicted gang asks only for what is left of it, and runs on as it w
   stage.AwaitRun("train");
   CHECK(stage.Usage() == "2");
   CHECK(At(stage.world.Get("jobs", "team", "train"), "spec", "parallelism") == 5);
+  // Of the five pods that the Workload asks for.
+  CHECK(stage.Reclaimable("train") == R"([{"count":3,"name":"main"}])");
+  CHECK(At(stage.world.WorkloadOf("train"), "status", "admission", "podSetAssignments")[0]["count"] == 2);
   stage.Report("train", 2, 3);
   SECTION("also for the next process") { stage.Restart(); }
   SECTION("also for one that finds its record gone") {
