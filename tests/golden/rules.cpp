@@ -203,7 +203,7 @@ void QuotaIsHeldUntilPodsAreInactive(const Moment&, Json* wanted, Json*) {
   for (auto& [name, workload] : (*wanted)["workloads"].items()) {
     const bool inactive = !Flag(At(workload, "spec", "active"), true);
     if (!inactive || !IsTrue(workload, "QuotaReserved") || IsTrue(workload, "Finished")) continue;
-    ForEachQueueOf(workload, wanted, [&](Json* status) { CountHeld(workload, status); });
+    ForEachQueueOf(workload, wanted, [&held = workload](Json* status) { CountHeld(held, status); });
   }
 }
 
