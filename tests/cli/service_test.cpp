@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,15 +20,17 @@ using std::chrono::seconds;
 
 // One process: its tasks, its connection, its service.
 struct Process {
+  // `adjust` (may be null) changes the configuration, which has metrics on loopback.
   Process(sim::SimExecutor* executor, sim::SimServer* server, const std::string& name,
-          server::Address metrics = {"127.0.0.1", 0}, bool metrics_secured = false)
+          const std::function<void(Configuration*)>& adjust = nullptr)
       : source(executor->NewSource(name)), random(executor->NewRandom(name)) {
     transport = server->Connect("system:serviceaccount:muster-system:muster", source.get(), nullptr);
     Configuration config = DefaultConfiguration("muster-system");
     config.controller.lease.identity = name;
     config.metrics_options.cluster_queue_resources = true;
-    config.metrics.address = std::move(metrics);
-    config.metrics_secured = metrics_secured;
+    config.metrics.address = {"127.0.0.1", 0};
+    config.metrics_secured = false;
+    if (adjust) adjust(&config);
     service = std::make_unique<Service>(Environment{executor->clock(), &random, source.get()}, transport.get(), config,
                                         server::BuildInfo{"v1", "", "", "", ""},
                                         [this](const std::string& why) { ended = why; });
@@ -129,7 +132,10 @@ TEST_CASE("a leader is ready, says so, and counts what it did") {
 
 TEST_CASE("where rights cannot be looked up nobody reads metrics, and readiness says why") {
   World world;
-  Process process(&world.executor, &world.server, "one", {"", 8443}, /*metrics_secured=*/true);
+  Process process(&world.executor, &world.server, "one", [](Configuration* config) {
+    config->metrics.address = {"", 8443};
+    config->metrics_secured = true;
+  });
   process.service->Start();
   world.executor.RunFor(seconds(10));
   const auto routes = process.service->MetricsRoutes();
@@ -144,7 +150,8 @@ TEST_CASE("where rights cannot be looked up nobody reads metrics, and readiness 
 
 TEST_CASE("plain HTTP that others reach tells nothing but the metrics") {
   World world;
-  Process process(&world.executor, &world.server, "one", {"", 8443});
+  Process process(&world.executor, &world.server, "one",
+                  [](Configuration* config) { config->metrics.address = {"", 8443}; });
   CHECK(process.service->MetricsRoutes().size() == 1);
 }
 
@@ -170,6 +177,25 @@ TEST_CASE("a standby is ready too, and takes over after a clean stop") {
   CHECK(first.ended.empty());
   world.executor.RunFor(seconds(20));
   CHECK(Has(world.Ready(&second).body, "[+]leader-election ok: leading\n"));
+}
+
+TEST_CASE("a hand-over is ready once no Job carries a record") {
+  World world;
+  Process process(&world.executor, &world.server, "one", [](Configuration* config) {
+    config->controller.release = true;
+    config->health.address.host = "127.0.0.1";
+  });
+  world.Make(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j","namespace":"team","labels":{
+    "kueue.x-k8s.io/queue-name":"lq"},"annotations":{"muster.dev/admission":"no record"}},"spec":{"suspend":true,
+    "template":{"spec":{"restartPolicy":"Never","containers":[{"name":"m","image":"i"}]}}}})");
+  process.service->Start();
+  world.executor.RunFor(seconds(3));
+  CHECK_FALSE(process.service->release_left().has_value());
+  CHECK(world.Ready(&process).status == 500);
+  CHECK(Has(world.Ready(&process).body, "[-]release failed: not leading yet\n"));
+  world.executor.RunFor(seconds(20));
+  CHECK(process.service->release_left() == size_t{0});
+  CHECK(world.Ready(&process).status == 200);
 }
 
 TEST_CASE("without an API server the process lives and is not ready, and recovers by itself") {

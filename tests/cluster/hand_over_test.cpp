@@ -127,6 +127,18 @@ std::string PodUids(ApiClient& api) {
   return out;
 }
 
+// Of every CRD of the group.
+void SetConversion(ApiClient& api, const std::string& conversion) {
+  const std::string path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+  for (const Json& crd : api.Get(path).json["items"].Items()) {
+    if (crd.At("spec/group").Str() != "kueue.x-k8s.io") continue;
+    const ApiResponse patched = api.MergePatch(Cat(path, "/", crd.At("metadata/name").Str()),
+                                               Cat(R"({"spec": {"conversion": )", conversion, "}}"));
+    INFO(patched.text);
+    REQUIRE(patched.ok());
+  }
+}
+
 TEST_CASE("A gang runs on while its cluster changes from Kueue to Muster, back, and to Muster again") {
   auto started = Cluster::Start({.nodes = {{.count = 2, .labels = {{"muster.dev/gpu", "h100"}}}}});
   INFO(started.status());
@@ -162,6 +174,11 @@ TEST_CASE("A gang runs on while its cluster changes from Kueue to Muster, back, 
   const std::string pods = PodUids(api);
   const std::string spec = job("runs")["spec"].Dump();
   const std::string start_time = job("runs").At("status/startTime").Str();
+
+  // With Kueue, its conversion goes; where its CRDs are not changed first, Muster's cannot take their place.
+  SetConversion(api, R"({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig":
+      {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}}}})");
+  SetConversion(api, R"({"strategy": "None", "webhook": null})");
 
   // Kueue's webhook is still there, and so is its lease for a while.
   REQUIRE(cluster.InstallMuster().ok());

@@ -583,6 +583,12 @@ TEST_CASE("the samples are accepted, and a second time change nothing") {
   CHECK(Shared().admin().Get("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/muster").ok());
 }
 
+TEST_CASE("the hand-over to Kueue takes the place of the service") {
+  const std::string applied =
+      Kubectl({"apply", "--dry-run=server", "--validate=strict", "-k", Cat(MUSTER_SOURCE_DIR, "/config/release")});
+  CHECK_THAT(applied, Contains("deployment.apps/muster configured"));
+}
+
 TEST_CASE("config/default is applied again without a change by its owner") {
   const absl::StatusOr<cluster::Output> rendered =
       Shared().cluster->Kubectl({"kustomize", Cat(MUSTER_SOURCE_DIR, "/config/default")});

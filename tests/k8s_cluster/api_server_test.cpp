@@ -249,6 +249,34 @@ TEST_CASE("a token that the server refuses is read again from its file") {
   CHECK(pod.Get("a").code == 403);  // known now, though nothing was granted
 }
 
+TEST_CASE("a kubeconfig's exec plugin gives the token, and another when the server refuses it") {
+  const auto cluster = StartApiServer();
+  REQUIRE(cluster
+              ->Grant("jobs", R"([{"apiGroups":["batch"],"resources":["jobs"],"verbs":["*"]}])",
+                      R"({"kind":"ServiceAccount","name":"muster","namespace":"team"})")
+              .ok());
+  const auto token = cluster->ServiceAccountToken("team", "muster");
+  REQUIRE(token.ok());
+  const std::string credential = cluster->dir() + "/credential";
+  const auto give = [&credential](const std::string& text) {
+    std::ofstream(credential) << R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":)"
+                              << R"({"token":")" << text << R"("}})";
+  };
+  const std::string kubeconfig = cluster->dir() + "/exec.kubeconfig";
+  std::ofstream(kubeconfig) << "{apiVersion: v1, current-context: c, contexts: [{name: c, context: {cluster: c, user: "
+                               "u}}], clusters: [{name: c, cluster: {server: \""
+                            << cluster->server() << "\", certificate-authority: pki/ca.crt}}], users: [{name: u, user: "
+                            << "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "
+                            << "cat, args: [\"" << credential << "\"]}}}]}\n";
+  give("not-a-token");
+  Connected me(kubeconfig);
+  CHECK(me.Create(Job("a")).code == 401);  // refused, and the plugin has no other
+  give(*token);
+  // What it has just given is not asked for again at once.
+  CHECK(cluster::Eventually([&] { return me.Create(Job("a")).ok(); }));
+  CHECK(me.Get("a").ok());
+}
+
 TEST_CASE("the API server dies and comes back under the same client") {
   const auto cluster = StartApiServer();
   Connected admin(cluster->AdminKubeconfig());
