@@ -344,7 +344,12 @@ void Controller::Impl::WatchJobs() {
         jobs_.WorkloadDeleted(last);
       });
   job_informer_ = Watch<Job>(
-      k8s::kJobs, [this](std::string_view json) { return DecodeJob(json, &texts_); },
+      k8s::kJobs,
+      [this](std::string_view json) {
+        auto job = DecodeJob(json, &texts_);
+        if (job.ok()) jobs_.TakeTemplate(&*job);
+        return job;
+      },
       [this](const std::shared_ptr<const Job>& object) { jobs_.JobChanged(object); },
       [this](const Job& last) { jobs_.JobDeleted(last); });
 }

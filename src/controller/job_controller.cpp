@@ -54,9 +54,13 @@ void JobController::JobChanged(std::shared_ptr<const Job> job) {
   if (entry.job == nullptr) entry.queued_since = job->meta.creation;
   entry.job = std::move(job);
   entry.wait_until = {};  // what failed before may not fail now
-  if (entry.job->spec_rest != nullptr) entry.spec_rest = entry.job->spec_rest;
+  if (SharedText text = std::exchange(arriving_template_, nullptr); text != nullptr) {
+    entry.spec_rest = leading() && workloads_.Known(uid) == nullptr ? std::move(text) : nullptr;
+  }
   Reconcile(&entry);
 }
+
+void JobController::TakeTemplate(Job* job) { arriving_template_ = std::exchange(job->spec_rest, nullptr); }
 
 void JobController::JobDeleted(const Job& last) {
   const auto it = entries_.find(last.meta.uid);

@@ -74,6 +74,9 @@ class JobController final : public WorkloadSource {
 
   // From the informers, also while somebody else leads.
   void JobChanged(std::shared_ptr<const Job> job);
+  // To be given each Job as it is decoded, before JobChanged: takes the template's text out of it, since thousands may
+  // wait for long, and keeps it until the Workload is written at most. Where it is needed later, the Job is read again.
+  void TakeTemplate(Job* job);
   void JobDeleted(const Job& last);
   void WorkloadChanged(std::shared_ptr<const Workload> workload);
   void WorkloadDeleted(const Workload& last);
@@ -281,6 +284,7 @@ class JobController final : public WorkloadSource {
   uint64_t adopted_ = 0;
   std::map<engine::ClaimId, std::string> adopted_claims_;  // to the Job's uid
   gang::ShapeTable shapes_;
+  SharedText arriving_template_;  // of the Job that was decoded last
   std::map<std::string, Entry> entries_;  // by Job uid
   // Jobs that are gone while their Workload remains.
   std::map<std::string, WantedWorkload> departed_;

@@ -198,7 +198,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
 
 std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   Job job = *entry->job;
-  if (job.spec_rest == nullptr) job.spec_rest = entry->spec_rest;
+  job.spec_rest = entry->spec_rest;
   if (job.spec_rest == nullptr) {
     ReadTemplate(entry);
     return std::nullopt;
@@ -212,11 +212,12 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   body.spec = ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
   body.texts = ProjectTexts(job);
+  if (entry->workload_seen) entry->spec_rest = nullptr;  // for a change of pod sets, which is rare
   body.active = !OwesDeactivation(*entry);
   return body;
 }
 
-// A running Job's template was not kept.
+// Kept is only the template of a Job that was seen suspended, while its Workload was about to be created.
 void JobController::ReadTemplate(Entry* entry) {
   if (std::exchange(entry->reading_template, true)) return;
   const std::string uid = entry->job->meta.uid;
