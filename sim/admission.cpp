@@ -90,6 +90,13 @@ void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission)
     const std::string ns = Text(At(job, "metadata", "namespace"));
     return std::ranges::find(options.unmanaged_namespaces, ns) == options.unmanaged_namespaces.end();
   };
+  admission->AddMutating("muster-default-queue", [options, managed](const AdmissionRequest& request, Json* job) {
+    if (!IsJob(request) || request.operation != Operation::kCreate || !managed(*job) || !Queue(*job).empty()) return;
+    if (!options.default_queue) return;
+    const Json queue = options.default_queue(Text(At(*job, "metadata", "namespace")));
+    if (queue.is_null() || Text(At(queue, "spec", "stopPolicy"), "None") != "None") return;
+    (*job)["metadata"]["labels"][kQueueName] = "default";
+  });
   admission->AddMutating("muster-suspend", [managed](const AdmissionRequest& request, Json* job) {
     if (!IsJob(request) || request.operation != Operation::kCreate || !managed(*job)) return;
     if (!Queue(*job).empty()) (*job)["spec"]["suspend"] = true;

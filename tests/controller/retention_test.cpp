@@ -179,6 +179,58 @@ TEST_CASE("A Workload whose Job went without it is finished, and kept as long as
   CHECK(Workloads(world) == 0);
 }
 
+// H7: whatever state it is in and however it is deleted, nothing is held and nothing is stuck.
+TEST_CASE("A Job that is deleted in any state leaves nothing behind") {
+  const std::string propagation = GENERATE("Background", "Foreground", "Orphan");
+  const std::string state = GENERATE("waits", "runs", "leaves", "is deactivated", "is finished");
+  INFO(state << ", " << propagation);
+  World world;
+  world.Start();
+  world.MakeQueues("2");
+  world.MakeJob("blocker", 2, 3600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "blocker"); }));
+  world.MakeJob("train", 2, state == "is finished" ? 5 : 3600);
+  world.RunFor(seconds(5));
+  if (state != "waits") {
+    world.Delete("jobs", "team", "blocker");
+    REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+    world.RunFor(seconds(3));
+  }
+  const std::string workload = Text(At(world.WorkloadOf("train"), "metadata", "name"));
+  if (state == "leaves") {
+    world.controllers->SetPaused(true);
+    world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+    REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+  } else if (state == "is deactivated") {
+    world.Patch("workloads", "team", workload, {{"spec", {{"active", false}}}});
+    REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+    world.RunFor(seconds(5));
+  } else if (state == "is finished") {
+    REQUIRE(world.RunUntil([&] { return world.Finished("train"); }));
+    world.RunFor(seconds(3));
+  }
+  world.Delete("jobs", "team", "train", propagation);
+  if (state == "leaves") {
+    world.controllers->SetPaused(false);
+    world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+  }
+  REQUIRE(world.RunUntil([&] { return world.Get("jobs", "team", "train").is_null(); }));
+  world.RunFor(seconds(10));
+  const Json left = world.Get("workloads", "team", workload);
+  CHECK(left.is_null() == (propagation != "Orphan"));
+  if (!left.is_null()) {
+    CHECK(sim::HasCondition(left, "Finished"));
+    CHECK(At(left, "metadata", "finalizers").is_null());
+  }
+  if (state == "waits") world.Delete("jobs", "team", "blocker");
+  world.MakeJob("next", 2, 5);
+  REQUIRE(world.RunUntil([&] { return world.Finished("next"); }));
+  world.RunFor(seconds(5));
+  CHECK(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads") == 0);
+  CHECK(At(world.Get("clusterqueues", "", "cq"), "status", "pendingWorkloads") == 0);
+  world.processes[0]->controller->engine()->Validate();
+}
+
 TEST_CASE("A Job that is made again under its name has nothing to do with the first one's Workload") {
   World world;
   Process& muster = world.Start();

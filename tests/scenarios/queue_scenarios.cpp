@@ -39,6 +39,35 @@ SCENARIO_ON_WORLDS(drained, "A drained ClusterQueue stops its gangs, gives the t
   CHECK(stage.Condition("train", "Requeued") == "True/ClusterQueueRestarted");
 }
 
+SCENARIO_ON_WORLDS(default_queue,
+                   "A LocalQueue named default takes the Jobs that name none, but not while it is held") {
+  stage.MakeQueue({.quotas = {{.nominal = 1}}, .local_queue = "default"});
+  int probes = 0;
+  // Policies hear of a queue a little after it was made or edited.
+  const auto await_taken = [&](bool taken) {
+    stage.Await(taken ? "it takes Jobs" : "it takes none", [&] {
+      const Json job =
+          stage.Submit({.name = "probe-" + std::to_string(++probes), .queue = "", .spec = {{"suspend", true}}});
+      stage.Delete(stage.JobPath("probe-" + std::to_string(probes)));
+      return At(job, "metadata", "labels").contains("kueue.x-k8s.io/queue-name") == taken;
+    });
+  };
+  await_taken(true);
+  stage.Submit({.name = "train", .queue = ""});
+  stage.AwaitRunning("train");
+  CHECK(stage.FlavorOf("train") == "a");
+  stage.Submit({.name = "next", .queue = ""});
+  stage.AwaitWaiting("next");
+  stage.EditLocalQueue("default", {{"stopPolicy", "Hold"}});
+  await_taken(false);
+  stage.Submit({.name = "plain", .seconds = "0.2", .queue = ""});
+  stage.Await("it ends", [&] { return sim::HasCondition(stage.Job("plain"), "Complete"); });
+  CHECK(stage.Workload("plain").is_null());
+  stage.EditLocalQueue("default", {{"stopPolicy", "None"}});
+  stage.Delete(stage.JobPath("train"));
+  stage.AwaitRunning("next");
+}
+
 SCENARIO_ON_WORLDS(local_held, "A held LocalQueue starts nobody new; its neighbours go on") {
   stage.MakeQueue({.quotas = {{.nominal = 4}}});
   stage.MakeLocalQueue("other", "cq");

@@ -99,7 +99,14 @@ class SimWorld final : public World {
   void AddControllers(const sim::ControllerOptions& options) {
     controllers_ = std::make_unique<sim::SimControllers>(&executor_, &store_, options);
   }
-  void AddPolicies() { sim::AddMusterPolicies({}, &store_.admission()); }
+  void AddPolicies() {
+    sim::MusterPolicyOptions options;
+    options.default_queue = [this](const std::string& ns) {
+      const sim::JsonPtr queue = store_.Peek(store_.FindKind("kueue.x-k8s.io", "localqueues"), ns, "default");
+      return queue == nullptr ? Json() : *queue;
+    };
+    sim::AddMusterPolicies(options, &store_.admission());
+  }
 
   Response Call(std::string_view method, const std::string& target, const std::string& body,
                 std::string_view type) override {

@@ -59,9 +59,12 @@ class Admission {
 struct MusterPolicyOptions {
   std::string muster_user = "system:serviceaccount:muster-system:muster";
   std::vector<std::string> unmanaged_namespaces = {"kube-system", "muster-system"};
+  // The LocalQueue named default of a namespace, null without one. Unset: there are none.
+  std::function<Json(const std::string& ns)> default_queue = nullptr;
 };
 
-// The policies that Muster ships (design decision 7, record.md), as three plug-ins:
+// The policies that Muster ships (design decision 7, record.md), as plug-ins:
+//   "muster-default-queue" a Job without a queue name is given the namespace's default at CREATE;
 //   "muster-suspend"       a Job with a queue name is suspended at CREATE;
 //   "muster-strip-record"  a record in a Job at CREATE by anyone else is taken out;
 //   "muster-record"        nobody else sets the record, unsuspends a queued Job or moves a running one.
