@@ -44,7 +44,7 @@ BareClient::BareClient(Environment env, k8s::Client* client, std::string ns, int
                    if (job->suspended && job->meta.ns == ns_ && seen_.insert(job->meta.name).second) StartJob(*job);
                  },
              .deleted = [](const auto&) {},
-             .undecodable = [](const absl::Status&) {}}) {
+             .undecodable = [](const k8s::ObjectMeta&, const absl::Status&) {}}) {
   for (const k8s::Resource& resource :
        {k8s::kWorkloads, k8s::kClusterQueues, k8s::kLocalQueues, k8s::kCohorts, k8s::kResourceFlavors, k8s::kNamespaces,
         k8s::kLimitRanges, k8s::kRuntimeClasses, k8s::kPriorityClasses, k8s::kWorkloadPriorityClasses}) {
@@ -54,7 +54,7 @@ BareClient::BareClient(Environment env, k8s::Client* client, std::string ns, int
         env, client, resource, options, DecodeWatchedWorkload,
         k8s::Informer<WatchedWorkload>::Handler{.upserted = [](const auto&, const auto&) {},
                                                 .deleted = [](const auto&) {},
-                                                .undecodable = [](const absl::Status&) {}}));
+                                                .undecodable = [](const k8s::ObjectMeta&, const absl::Status&) {}}));
   }
 }
 

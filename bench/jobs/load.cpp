@@ -61,7 +61,7 @@ Load::Load(Environment env, k8s::Client* client, LoadOptions options, std::funct
                    if (!job->suspended) SeenStarted(job->meta.name);
                  },
              .deleted = [](const auto&) {},
-             .undecodable = [](const absl::Status&) {}}),
+             .undecodable = [](const k8s::ObjectMeta&, const absl::Status&) {}}),
       watched_workloads_(env, client, k8s::kWorkloads, InNamespace(options.ns), DecodeWatchedWorkload,
                          {.upserted =
                               [this](const auto& workload, const auto&) {
@@ -71,7 +71,7 @@ Load::Load(Environment env, k8s::Client* client, LoadOptions options, std::funct
                                 }
                               },
                           .deleted = [](const auto&) {},
-                          .undecodable = [](const absl::Status&) {}}) {}
+                          .undecodable = [](const k8s::ObjectMeta&, const absl::Status&) {}}) {}
 
 void Load::Start() {
   jobs_.Start();

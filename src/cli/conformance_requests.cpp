@@ -84,7 +84,7 @@ void RunRequestsCase(JsonValue root, std::vector<std::string>* differences) {
   context.config = DecodeConfig(root["config"]["resources"]);
   root["objects"]["limitRanges"].ForEach([&](JsonValue item) {
     const controller::WatchedLimitRange range = controller::DecodeLimitRange(item);
-    if (range.meta.ns == ns) context.limits.Add(range.range);
+    if (range.meta.ns == ns) context.limits.Add(range.meta.name, range.range);
   });
   std::map<std::string, gang::ResourceList> classes;
   root["objects"]["runtimeClasses"].ForEach([&](JsonValue item) {

@@ -41,8 +41,8 @@ class Service::Impl {
         metrics_(config_.metrics_options, std::move(build),
                  {[this] { return controller_.engine(); },
                   [this] { return RoleOf(controller_.health(), config_.controller.leader_elect); },
-                  [this] { return Problems(); },
-                  [this] { return CountsOf(controller_.health()); }}),
+                  [this] { return Problems(); }, [this] { return CountsOf(controller_.health()); },
+                  [this] { return Finished(); }}),
         heartbeat_(env.clock),
         access_review_(env, transport),
         controller_(env, &client_, &room_, config_.controller, &metrics_, std::move(fatal)) {}
@@ -87,7 +87,8 @@ class Service::Impl {
 
  private:
   server::Handler Readiness(const std::string& name, server::Details details) {
-    return server::ReadinessHandler(name, env_.executor, [this] { return ReadinessChecks(); }, details);
+    return server::ReadinessHandler(
+        name, env_.executor, [this] { return ReadinessChecks(); }, details);
   }
 
   void Beat() {
@@ -98,6 +99,11 @@ class Service::Impl {
 
   int64_t Problems() const {
     return static_cast<int64_t>(controller_.health().problems.size()) + (access_review_.problem().empty() ? 0 : 1);
+  }
+
+  server::FinishedCounts Finished() const {
+    const controller::FinishedCounts& counts = controller_.finished();
+    return {counts.by_cluster_queue, counts.by_local_queue};
   }
 
   std::vector<server::Check> ReadinessChecks() const {
@@ -112,9 +118,9 @@ class Service::Impl {
                                            : "leading, but the lease could not be renewed in time"});
     if (config_.controller.release) {
       const bool known = health.release_left.has_value();
-      checks.push_back({"release", known && *health.release_left == 0,
-                        known ? absl::StrCat(*health.release_left, " Jobs still carry an admission record")
-                              : "not leading yet"});
+      checks.push_back(
+          {"release", known && *health.release_left == 0,
+           known ? absl::StrCat(*health.release_left, " Jobs still carry an admission record") : "not leading yet"});
     }
     // They concern some objects or some rules; the rest goes on, so they do not make the process unready.
     for (const std::string& problem : health.problems) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "catalog.h"
+#include "finished_workloads.h"
 #include "job_controller.h"
 #include "kueue_check.h"
 #include "muster/core/check.h"
@@ -19,6 +20,7 @@
 #include "queue_status_writer.h"
 #include "retention.h"
 #include "server_check.h"
+#include "spec_problems.h"
 #include "text.h"
 #include "watched.h"
 
@@ -43,6 +45,7 @@ class Controller::Impl {
   void Stop(std::function<void()> done);
   Health health() const;
   const engine::EngineSet* engine() const { return engine_.get(); }
+  const FinishedCounts& finished() const { return finished_.counts(); }
 
  private:
   template <typename T>
@@ -92,6 +95,8 @@ class Controller::Impl {
   Catalog catalog_;
   k8s::EventRecorder events_;
   ServerCheck server_;
+  SpecProblems spec_problems_{&events_};
+  FinishedWorkloads finished_;
   PolicyCheck policies_;
   KueueCheck kueue_;
   std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
@@ -200,8 +205,8 @@ Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resou
   typename k8s::Informer<T>::Handler handler;
   handler.upserted = [changed](const auto& object, const auto&) { changed(object); };
   handler.deleted = [deleted](const auto& last) { deleted(*last); };
-  handler.undecodable = [kind = std::string(resource.kind)](const absl::Status& status) {
-    spdlog::error("an object is left aside{}", LogFields({{"kind", kind}, {"error", std::string(status.message())}}));
+  handler.undecodable = [this, &resource](const k8s::ObjectMeta& meta, const absl::Status& status) {
+    spec_problems_.Tell(resource, meta, std::string(status.message()));
   };
   k8s::InformerOptions options;
   options.metadata_only = metadata_only;
@@ -270,20 +275,24 @@ void Controller::Impl::WatchQueues() {
   flavor_informer_ = Watch<WatchedFlavor>(
       k8s::kResourceFlavors, DecodeWatchedFlavor,
       [this](const std::shared_ptr<const WatchedFlavor>& object) {
+        spec_problems_.Note(k8s::kResourceFlavors, object->meta, object->flavor.misconfigured);
         catalog_.flavors.insert_or_assign(object->meta.name, object->flavor);
         Apply(engine::FlavorChanged{object->flavor});
       },
       [this](const WatchedFlavor& last) {
+        spec_problems_.Forget(k8s::kResourceFlavors, last.meta.key());
         catalog_.flavors.erase(last.meta.name);
         Apply(engine::FlavorDeleted{last.meta.name});
       });
   cohorts_ = Watch<WatchedCohort>(
       k8s::kCohorts, DecodeWatchedCohort,
       [this](const std::shared_ptr<const WatchedCohort>& object) {
+        spec_problems_.Note(k8s::kCohorts, object->meta, object->cohort.misconfigured);
         catalog_.cohorts.insert_or_assign(object->meta.name, object->cohort);
         Apply(engine::CohortChanged{object->cohort});
       },
       [this](const WatchedCohort& last) {
+        spec_problems_.Forget(k8s::kCohorts, last.meta.key());
         catalog_.cohorts.erase(last.meta.name);
         Apply(engine::CohortDeleted{last.meta.name});
       });
@@ -291,6 +300,7 @@ void Controller::Impl::WatchQueues() {
       k8s::kClusterQueues, DecodeWatchedClusterQueue,
       [this](const std::shared_ptr<const WatchedClusterQueue>& object) { ClusterQueueChanged(*object); },
       [this](const WatchedClusterQueue& last) {
+        spec_problems_.Forget(k8s::kClusterQueues, last.meta.key());
         catalog_.cluster_queues.erase(last.meta.name);
         cluster_queue_status_.Deleted(last.meta.key());
         Apply(engine::ClusterQueueDeleted{last.meta.name});
@@ -299,6 +309,7 @@ void Controller::Impl::WatchQueues() {
       k8s::kLocalQueues, DecodeWatchedLocalQueue,
       [this](const std::shared_ptr<const WatchedLocalQueue>& object) { LocalQueueChanged(*object); },
       [this](const WatchedLocalQueue& last) {
+        spec_problems_.Forget(k8s::kLocalQueues, last.meta.key());
         catalog_.local_queues.erase({last.meta.ns, last.meta.name});
         local_queue_status_.Deleted(last.meta.key());
         Apply(engine::LocalQueueDeleted{last.meta.ns, last.meta.name});
@@ -306,6 +317,7 @@ void Controller::Impl::WatchQueues() {
 }
 
 void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
+  spec_problems_.Note(k8s::kClusterQueues, object.meta, object.queue.misconfigured);
   const auto it = catalog_.cluster_queues.find(object.meta.name);
   const bool known = it != catalog_.cluster_queues.end();
   const bool same = known && it->second == object.queue;
@@ -319,6 +331,7 @@ void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
 }
 
 void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
+  spec_problems_.Note(k8s::kLocalQueues, object.meta, object.queue.misconfigured);
   const auto key = std::pair(object.meta.ns, object.meta.name);
   const auto it = catalog_.local_queues.find(key);
   const bool known = it != catalog_.local_queues.end();
@@ -337,10 +350,12 @@ void Controller::Impl::WatchJobs() {
       k8s::kWorkloads, DecodeWorkload,
       [this](const std::shared_ptr<const Workload>& object) {
         retention_.Observe(*object);
+        finished_.Observe(*object);
         jobs_.WorkloadChanged(object);
       },
       [this](const Workload& last) {
         retention_.Deleted(last);
+        finished_.Forget(last.meta.key());
         jobs_.WorkloadDeleted(last);
       });
   job_informer_ = Watch<Job>(
@@ -468,6 +483,12 @@ void Controller::Impl::Lead(uint64_t epoch) {
   for (const auto& [name, cohort] : catalog_.cohorts) engine_->Apply(engine::CohortChanged{cohort});
   for (const auto& [name, queue] : catalog_.cluster_queues) engine_->Apply(engine::ClusterQueueChanged{queue});
   for (const auto& [key, queue] : catalog_.local_queues) engine_->Apply(engine::LocalQueueChanged{queue});
+  spec_problems_.Lead();
+  ForEachInformer([this](const char*, const auto& informer) {
+    for (const auto& [key, unreadable] : informer.unreadable()) {
+      spec_problems_.WriteEvent(informer.resource(), unreadable.meta, unreadable.message);
+    }
+  });
   cluster_queue_status_.Open();
   local_queue_status_.Open();
   jobs_.Lead(engine_.get(), epoch);
@@ -584,10 +605,11 @@ Health Controller::Impl::health() const {
     if (const auto& unreadable = informer.unreadable(); !unreadable.empty()) {
       // One for each kind: there may be thousands.
       const size_t more = unreadable.size() - 1;
-      out.problems.push_back(Cat("cannot be read: ", unreadable.begin()->second,
+      out.problems.push_back(Cat("cannot be read: ", unreadable.begin()->second.message,
                                  more == 0 ? std::string() : Cat(" (and ", more, " more of kind ", kind, ")")));
     }
   });
+  for (std::string& problem : spec_problems_.Standing()) out.problems.push_back(std::move(problem));
   out.synced = out.not_synced.empty();
   if (std::string problem = kueue_.problem(); !problem.empty()) out.problems.push_back(std::move(problem));
   if (!server_.problem().empty()) out.problems.push_back(server_.problem());
@@ -608,5 +630,6 @@ void Controller::Start() { impl_->Start(); }
 void Controller::Stop(std::function<void()> done) { impl_->Stop(std::move(done)); }
 Health Controller::health() const { return impl_->health(); }
 const engine::EngineSet* Controller::engine() const { return impl_->engine(); }
+const FinishedCounts& Controller::finished() const { return impl_->finished(); }
 
 }  // namespace muster::controller

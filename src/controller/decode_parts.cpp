@@ -49,7 +49,7 @@ std::vector<Requirement> DecodeRequirements(JsonValue list, bool of_nodes) {
 Quantity DecodeQuantity(JsonValue value) {
   absl::StatusOr<Quantity> quantity = Quantity::Parse(value.Scalar());
   if (quantity.ok()) return *std::move(quantity);
-  value.Fail(quantity.status().message().data());
+  value.Fail(std::string(quantity.status().message()));
   return {};
 }
 
@@ -136,7 +136,12 @@ engine::Obstacle Invalid(engine::ObstacleKind kind, std::string_view pod_set, co
   engine::Obstacle obstacle;
   obstacle.kind = kind;
   obstacle.pod_set = pod_set;
-  obstacle.object = problem.field + ": " + problem.detail;
+  obstacle.field = problem.field;
+  obstacle.resource = problem.resource;
+  obstacle.requested = problem.value.ToAmount(problem.resource);
+  obstacle.limit = problem.limit.ToAmount(problem.resource);
+  obstacle.below = problem.below;
+  obstacle.object = problem.limit_range;
   return obstacle;
 }
 
@@ -155,6 +160,12 @@ ShapedPod MakeShape(const PodTemplate& pod, const RequestContext& context, std::
   }
   for (const gang::ResourceProblem& problem : gang::OutsideLimitRange(resources, context.limits)) {
     shaped.invalid.push_back(Invalid(engine::ObstacleKind::kLimitRange, pod_set, problem));
+  }
+  if (!resources.runtime_class.empty() && context.class_overhead == nullptr) {
+    engine::Obstacle& missing = shaped.invalid.emplace_back();
+    missing.kind = engine::ObstacleKind::kRuntimeClassMissing;
+    missing.pod_set = pod_set;
+    missing.object = resources.runtime_class;
   }
   return shaped;
 }

@@ -21,7 +21,7 @@ T DecodeChoice(JsonValue value, T absent, const Choice<T> (&choices)[N]) {
   for (const Choice<T>& choice : choices) {
     if (choice.text == text) return choice.value;
   }
-  value.Fail("\"" + text + "\" is not a known value");
+  value.Fail("\"" + text.substr(0, 80) + "\" is not a known value");
   return absent;
 }
 
@@ -56,7 +56,7 @@ JsonValue Either(JsonValue object, std::string_view name, std::string_view other
 Amount DecodeLimit(JsonValue quantity, std::string_view resource) {
   const Amount amount = DecodeAmount(quantity, resource);
   if (amount >= Amount{0}) return amount;
-  quantity.Fail("must not be negative, got " + quantity.Scalar());
+  quantity.Fail("must not be negative, got " + quantity.Scalar().substr(0, 80));
   return {};
 }
 

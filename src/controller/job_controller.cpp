@@ -252,10 +252,14 @@ void JobController::HandleHold(const engine::Hold& hold) {
   if (entry == nullptr) return;
   if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
   entry->reason = hold.reason;
+  // Who may read this Workload need not know of Jobs elsewhere.
+  for (engine::Blocker& blocker : entry->reason->blockers) {
+    if (blocker.ns != entry->job->meta.ns) blocker.ns = blocker.name = "";
+  }
   if (hold.reason.code == engine::ReasonCode::kAdmissionGated) {
     QueueWorkloadEvent(entry, {kWorkloadReporter, "Normal", "AdmissionGated", "Hold", ReasonMessage(hold.reason)});
   } else if (WasEvaluated(hold.reason) && hold.reason.code != engine::ReasonCode::kPendingEvaluation) {
-    QueueWorkloadEvent(entry, {kAdmissionReporter, "Warning", std::string(ReasonName(hold.reason.code)), "Hold",
+    QueueWorkloadEvent(entry, {kAdmissionReporter, "Warning", std::string(engine::Name(hold.reason.code)), "Hold",
                                ReasonMessage(hold.reason)});
   }
   TouchWorkload(*entry, Urgency::kLeisure);

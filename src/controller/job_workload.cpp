@@ -161,6 +161,9 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   } else {
     if (job.record != nullptr) facts.eviction = job.record->eviction;
     if (entry.reason.has_value() && WorthShowing(*entry.reason, known.get())) facts.reason = entry.reason;
+    // Kueue would leave the condition there for ever.
+    const bool told = entry.reason.has_value() && !entry.reason->obstacles.empty() && !deps_.options->release;
+    if (told) facts.waits_for = entry.reason;
     if (entry.prepared != nullptr) facts.requests = entry.prepared->requests;
   }
   return facts;

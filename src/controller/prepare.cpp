@@ -24,7 +24,7 @@ RequestContext ContextOf(const Job& job, const Catalog& catalog, const gang::Req
   RequestContext context;
   context.config = config;
   if (const auto it = catalog.limit_ranges.find(job.meta.ns); it != catalog.limit_ranges.end()) {
-    for (const auto& [name, range] : it->second) context.limits.Add(range.range);
+    for (const auto& [name, range] : it->second) context.limits.Add(name, range.range);
   }
   if (const auto it = catalog.runtime_classes.find(job.pod.resources.runtime_class);
       it != catalog.runtime_classes.end()) {

@@ -147,12 +147,18 @@ void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   if (!facts.active) {
     draft->Set("QuotaReserved", false, kDeactivated, kDeactivatedMessage, now);
   } else if (facts.reason.has_value()) {
-    draft->Set("QuotaReserved", false, ReasonName(facts.reason->code), ReasonMessage(*facts.reason), now);
+    draft->Set("QuotaReserved", false, engine::Name(facts.reason->code), ReasonMessage(*facts.reason), now);
     if (WasEvaluated(*facts.reason)) status.resource_requests = facts.requests;
   } else if (had_quota || facts.eviction.has_value()) {
     if (reserved == nullptr || had_quota) {
-      draft->Set("QuotaReserved", false, ReasonName(engine::ReasonCode::kPendingEvaluation), evicted_message, now);
+      draft->Set("QuotaReserved", false, engine::Name(engine::ReasonCode::kPendingEvaluation), evicted_message, now);
     }
+  }
+  if (facts.active && facts.waits_for.has_value()) {
+    draft->Set(kWaitingCondition, true, engine::Name(engine::WaitCodeOf(*facts.waits_for)),
+               WaitMessage(*facts.waits_for), now);
+  } else {
+    draft->Remove(kWaitingCondition);
   }
   if (draft->Find("QuotaReserved") != nullptr) draft->Set("Admitted", false, "NoReservation", kNoReservation, now);
   ShowRequeued(facts, now, draft);
@@ -173,6 +179,7 @@ WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, co
   if (facts.reclaimable_pods.has_value() && facts.state != State::kFinished) {
     draft.status().reclaimable_pods = *facts.reclaimable_pods;
   }
+  if (facts.state != State::kPending) draft.Remove(kWaitingCondition);
   switch (facts.state) {
     case State::kPending:
       ShowPending(facts, now, &draft);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/controller/reason_text.h"
 #include "muster/core/check.h"
 #include "muster/core/quantity.h"
 #include "muster/k8s_client/json_reader.h"
@@ -52,7 +53,7 @@ void SetActive(bool active, std::string_view reason, std::string message, int64_
   wanted.type = "Active";
   wanted.status = active ? "True" : "False";
   wanted.reason = reason;
-  wanted.message = std::move(message);
+  wanted.message = Truncated(std::move(message), kConditionMessageMax);
   wanted.observed_generation = generation;
   k8s::SetCondition(&status->conditions, std::move(wanted), {now.unix_nanos / kNanosPerSecond * kNanosPerSecond});
 }
@@ -63,10 +64,17 @@ std::string_view ReasonName(InactiveReason reason) {
       return "Terminating";
     case InactiveReason::kStopped:
       return "Stopped";
+    case InactiveReason::kMisconfigured:
+      return "Misconfigured";
     case InactiveReason::kFlavorNotFound:
       return "FlavorNotFound";
+    case InactiveReason::kFlavorMisconfigured:
+      return "FlavorMisconfigured";
     case InactiveReason::kCohortCycle:
       return "CohortCycle";
+    case InactiveReason::kCohortMisconfigured:
+      return "CohortMisconfigured";
+    case InactiveReason::kAdmissionChecks:
     case InactiveReason::kUnsupported:
       return "Unsupported";
   }
@@ -85,10 +93,15 @@ std::string ReasonText(const engine::Inactivity& why) {
       return "clusterQueue is terminating";
     case InactiveReason::kStopped:
       return "is stopped";
+    case InactiveReason::kMisconfigured:
+    case InactiveReason::kFlavorMisconfigured:
+    case InactiveReason::kCohortMisconfigured:
+      return Cat("cannot read ", Joined(why.names, ", "));
     case InactiveReason::kFlavorNotFound:
       return Cat("references missing ResourceFlavor(s): ", Joined(why.names, ","));  // as the reference does
     case InactiveReason::kCohortCycle:
       return Cat("its cohorts form a cycle: ", Joined(why.names, ", "));
+    case InactiveReason::kAdmissionChecks:
     case InactiveReason::kUnsupported:
       return Cat("uses what is not supported: ", Joined(why.names, ", "));
   }
@@ -109,6 +122,7 @@ template <typename View>
 QueueStatus ProjectCounts(const QueueStatus& known, const View& view, bool cluster_queue) {
   QueueStatus out = known;
   out.present = true;
+  out.legible = true;
   out.pending = view.pending_active + view.pending_inadmissible;
   out.reserving = view.reserving;
   out.admitted = view.admitted;
@@ -136,25 +150,21 @@ void WriteUsage(std::string_view key, const std::vector<FlavorUsageStatus>& usag
 
 }  // namespace
 
-absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluster_queue) {
+QueueStatus DecodeQueueStatus(std::string_view json) {
   k8s::JsonDocument document(json);
-  const JsonValue root = document.root();
-  QueueObject out;
-  out.meta = k8s::DecodeMeta(root);
-  const JsonValue status = root["status"];
-  out.status.conditions = k8s::DecodeConditions(status["conditions"]);
-  out.status.flavors_reservation = ReadUsage(status["flavorsReservation"]);
-  out.status.flavors_usage = ReadUsage(status["flavorsUsage"]);
-  out.status.present = status["pendingWorkloads"].present();
-  out.status.pending = status["pendingWorkloads"].Count();
-  out.status.reserving = status["reservingWorkloads"].Count();
-  out.status.admitted = status["admittedWorkloads"].Count();
-  if (const absl::Status s =
-          document.Finish(Cat(cluster_queue ? "ClusterQueue " : "LocalQueue ", out.meta.key().ToString()));
-      !s.ok()) {
-    return s;
-  }
-  return out;
+  const JsonValue status = document.root()["status"];
+  QueueStatus out;
+  out.conditions = k8s::DecodeConditions(status["conditions"]);
+  out.flavors_reservation = ReadUsage(status["flavorsReservation"]);
+  out.flavors_usage = ReadUsage(status["flavorsUsage"]);
+  out.present = status["pendingWorkloads"].present();
+  out.pending = status["pendingWorkloads"].Count();
+  out.reserving = status["reservingWorkloads"].Count();
+  out.admitted = status["admittedWorkloads"].Count();
+  if (document.problem().empty()) return out;
+  QueueStatus illegible;
+  illegible.legible = false;
+  return illegible;
 }
 
 QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
@@ -173,6 +183,9 @@ QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const en
   QueueStatus out = ProjectCounts(known, view, false);
   if (view.stopped) {
     SetActive(false, "Stopped", "LocalQueue is stopped", generation, now, &out);
+  } else if (!view.misconfigured.empty()) {
+    SetActive(false, "Misconfigured", Cat("Can't submit new workloads to localQueue: cannot read ", view.misconfigured),
+              generation, now, &out);
   } else if (!view.cluster_queue_exists) {
     SetActive(false, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", generation, now, &out);
   } else if (!view.active) {
@@ -190,11 +203,12 @@ std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wante
   out.StartObject().Key("metadata").StartObject();
   out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version).EndObject();
   out.Key("status").StartObject();
-  if (from.conditions != wanted.conditions) out.Key("conditions").Conditions(wanted.conditions);
-  if (from.flavors_reservation != wanted.flavors_reservation) {
+  const bool all = !from.legible;
+  if (all || from.conditions != wanted.conditions) out.Key("conditions").Conditions(wanted.conditions);
+  if (all || from.flavors_reservation != wanted.flavors_reservation) {
     WriteUsage("flavorsReservation", wanted.flavors_reservation, cluster_queue, &out);
   }
-  if (from.flavors_usage != wanted.flavors_usage) {
+  if (all || from.flavors_usage != wanted.flavors_usage) {
     WriteUsage("flavorsUsage", wanted.flavors_usage, cluster_queue, &out);
     // The name a LocalQueue has for it in v1beta1.
     if (!cluster_queue) WriteUsage("flavorUsage", wanted.flavors_usage, cluster_queue, &out);

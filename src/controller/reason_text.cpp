@@ -11,14 +11,30 @@ namespace muster::controller {
 namespace {
 
 using engine::EvictionReason;
+using engine::InactiveReason;
 using engine::Obstacle;
 using engine::ObstacleKind;
 using engine::Reason;
 using engine::ReasonCode;
-
-constexpr size_t kConditionMessageMax = 32768;
+using engine::WaitCode;
 
 std::string Quantity(const Obstacle& o, Amount amount) { return FormatAmount(o.resource, amount); }
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += Cat(out.empty() ? "" : ", ", name);
+  return out;
+}
+
+// A value that is above or below what it may be, and whose limit that is.
+std::string FieldText(const Obstacle& o) {
+  const std::string what = Cat(o.field, "[", o.resource, "]: ", Quantity(o, o.requested));
+  if (o.kind == ObstacleKind::kRequestsExceedLimits) {
+    return Cat(what, " is above its limit of ", Quantity(o, o.limit));
+  }
+  return Cat(what, o.below ? " is below the min of " : " is above the max of ", Quantity(o, o.limit), " of LimitRange ",
+             o.object);
+}
 
 // An obstacle in the way of one pod set, to be listed behind "couldn't assign flavors to pod set".
 std::string PodSetText(const Obstacle& o) {
@@ -29,7 +45,8 @@ std::string PodSetText(const Obstacle& o) {
       return Cat("flavor ", o.flavor, " not found");
     case ObstacleKind::kUntoleratedTaint:
       return Cat("untolerated taint ", o.object, " in flavor ", o.flavor);
-    case ObstacleKind::kAffinityMismatch:
+    case ObstacleKind::kNodeSelectorMismatch:
+    case ObstacleKind::kNodeAffinityMismatch:
       return Cat("flavor ", o.flavor, " doesn't match node affinity");
     case ObstacleKind::kExceedsMaximum:
       return Cat("insufficient quota for ", o.resource, " in flavor ", o.flavor,
@@ -43,16 +60,17 @@ std::string PodSetText(const Obstacle& o) {
     case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
+    case ObstacleKind::kLocalQueueMisconfigured:
     case ObstacleKind::kClusterQueueMissing:
     case ObstacleKind::kClusterQueueInactive:
     case ObstacleKind::kNamespaceMismatch:
     case ObstacleKind::kLostToAnother:
     case ObstacleKind::kBehindStrictHead:
-    case ObstacleKind::kEquivalentFailed:
     case ObstacleKind::kStartRefused:
     case ObstacleKind::kBackingOff:
     case ObstacleKind::kRequestsExceedLimits:
     case ObstacleKind::kLimitRange:
+    case ObstacleKind::kRuntimeClassMissing:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known obstacle kind");
@@ -67,6 +85,8 @@ std::string WholeText(const Obstacle& o) {
       return Cat("LocalQueue ", o.object, " doesn't exist");
     case ObstacleKind::kLocalQueueStopped:
       return Cat("LocalQueue ", o.object, " is inactive");
+    case ObstacleKind::kLocalQueueMisconfigured:
+      return Cat("LocalQueue ", o.object, " cannot be read: ", Joined(o.names));
     case ObstacleKind::kClusterQueueMissing:
       return Cat("ClusterQueue ", o.object, " doesn't exist");
     case ObstacleKind::kClusterQueueInactive:
@@ -77,20 +97,21 @@ std::string WholeText(const Obstacle& o) {
       return "Workload no longer fits after processing another workload";
     case ObstacleKind::kBehindStrictHead:
       return "Workload is pending evaluation in the scheduling queue";
-    case ObstacleKind::kEquivalentFailed:
-      return "Bypassed scheduling evaluation because an equivalent workload recently failed";
     case ObstacleKind::kStartRefused:
       return Cat("The start was refused and will be tried again: ", o.object);
     case ObstacleKind::kBackingOff:
       return "Workload is backing off before the next attempt";
     case ObstacleKind::kRequestsExceedLimits:
-      return Cat("resources validation failed: ", o.object);
+      return Cat("resources validation failed: ", FieldText(o));
     case ObstacleKind::kLimitRange:
-      return Cat("resources didn't satisfy LimitRange constraints: ", o.object);
+      return Cat("resources didn't satisfy LimitRange constraints: ", FieldText(o));
+    case ObstacleKind::kRuntimeClassMissing:
+      return Cat("RuntimeClass ", o.object, " doesn't exist");
     case ObstacleKind::kResourceNotCovered:
     case ObstacleKind::kFlavorNotFound:
     case ObstacleKind::kUntoleratedTaint:
-    case ObstacleKind::kAffinityMismatch:
+    case ObstacleKind::kNodeSelectorMismatch:
+    case ObstacleKind::kNodeAffinityMismatch:
     case ObstacleKind::kExceedsMaximum:
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
@@ -144,32 +165,198 @@ std::string_view PreemptionText(EvictionReason reason) {
 
 std::string_view OrUnknown(const std::string& uid) { return uid.empty() ? std::string_view("UNKNOWN") : uid; }
 
+// ---- what it waits for, and what clears it --------------------------------------------------------
+
+std::string Where(const Obstacle& o) { return Cat(o.of_cohort ? "Cohort " : "ClusterQueue ", o.object); }
+
+std::string Asks(const Obstacle& o) {
+  return Cat("pod set ", o.pod_set, " asks for ", Quantity(o, o.assumed + o.requested), " of ", o.resource,
+             " in flavor ", o.flavor);
+}
+
+// Too little is free.
+std::string ShortageText(const Obstacle& o) {
+  const std::string asks = Cat(Asks(o), ", ", Quantity(o, o.missing), " more than is free: ");
+  switch (o.bound) {
+    case quota::Bound::kQuota:
+      return Cat(asks, Where(o), " uses ", Quantity(o, o.used), " of ", Quantity(o, o.bound_limit));
+    case quota::Bound::kBorrowingLimit:
+      return Cat(asks, Where(o), " has borrowed ", Quantity(o, o.used), " of the ", Quantity(o, o.bound_limit),
+                 " that its borrowingLimit allows");
+    case quota::Bound::kLendingLimit:
+      return Cat(asks, "lending limits in ", Where(o), " keep back ", Quantity(o, o.bound_limit), " that is unused");
+  }
+  CheckFailed(__FILE__, __LINE__, "known bound");
+}
+
+// There never is enough.
+std::string MaximumText(const Obstacle& o) {
+  const std::string asks = Cat(Asks(o), ", and can have ", Quantity(o, o.limit), " at most: ");
+  const std::string limit = Quantity(o, o.bound_limit);
+  switch (o.bound) {
+    case quota::Bound::kQuota:
+      return Cat(asks, "the quota of ", Where(o), " is ", limit);
+    case quota::Bound::kBorrowingLimit:
+      return Cat(asks, "the borrowingLimit of ", Where(o), " is ", limit);
+    case quota::Bound::kLendingLimit:
+      return Cat(asks, "lending limits in ", Where(o), " keep back ", limit);
+  }
+  CheckFailed(__FILE__, __LINE__, "known bound");
+}
+
+std::string InactiveText(const Obstacle& o) {
+  const std::string queue = Cat("ClusterQueue ", o.object);
+  const std::string names = Joined(o.names);
+  switch (o.inactive) {
+    case InactiveReason::kTerminating:
+      return Cat(queue, " is being deleted");
+    case InactiveReason::kStopped:
+      return Cat(queue, " is stopped");
+    case InactiveReason::kMisconfigured:
+      return Cat(queue, " cannot be read: ", names);
+    case InactiveReason::kFlavorNotFound:
+      return Cat(queue, " refers to missing ResourceFlavor(s): ", names);
+    case InactiveReason::kFlavorMisconfigured:
+    case InactiveReason::kCohortMisconfigured:
+      return Cat(queue, " depends on what cannot be read: ", names);
+    case InactiveReason::kCohortCycle:
+      return Cat("the cohorts of ", queue, " form a cycle: ", names);
+    case InactiveReason::kAdmissionChecks:
+      return Cat(queue, " asks for admission checks, which are not supported");
+    case InactiveReason::kUnsupported:
+      return Cat(queue, " uses what is not supported: ", names);
+  }
+  CheckFailed(__FILE__, __LINE__, "known inactive reason");
+}
+
+std::string BlockersText(const std::vector<engine::Blocker>& blockers) {
+  std::vector<std::string> names;
+  for (const engine::Blocker& b : blockers) {
+    names.push_back(b.name.empty() ? Cat("a Job of another namespace (UID ", b.uid, ")") : Cat("Job ", b.name));
+  }
+  return names.empty() ? std::string("another Job") : Joined(names);
+}
+
+// `o`: the decisive obstacle.
+std::string WaitText(const Reason& reason, const Obstacle& o) {
+  switch (engine::WaitCodeOf(reason)) {
+    case WaitCode::kPendingEvaluation:
+      return "it has not been looked at yet";
+    case WaitCode::kQuotaInUse:
+    case WaitCode::kBorrowingLimit:
+    case WaitCode::kLendingLimit:
+      return ShortageText(o);
+    case WaitCode::kNeverFits:
+      return MaximumText(o);
+    case WaitCode::kResourceNotCovered:
+      return Cat("no resource group of ClusterQueue ", o.object, " covers ", o.resource);
+    case WaitCode::kFlavorMissing:
+      return o.kind == ObstacleKind::kClusterQueueInactive ? InactiveText(o) : PodSetText(o);
+    case WaitCode::kUntoleratedTaint:
+      return Cat("pod set ", o.pod_set, " does not tolerate the taint ", o.object, " of flavor ", o.flavor);
+    case WaitCode::kNodeSelectorMismatch:
+      return Cat("the node selector of pod set ", o.pod_set, " wants ", o.object, ", and flavor ", o.flavor,
+                 " has another value");
+    case WaitCode::kNodeAffinityMismatch:
+      return Cat("the required node affinity of pod set ", o.pod_set, " excludes flavor ", o.flavor);
+    case WaitCode::kNoRoom:
+      return PodSetText(o);
+    case WaitCode::kLostToAnother:
+      return Cat(BlockersText(reason.blockers), " took the room in ClusterQueue ", o.object, " first");
+    case WaitCode::kBehindStrictHead:
+      return Cat("it stands behind the head of its StrictFIFO queue, which was ", BlockersText(reason.blockers));
+    case WaitCode::kNamespaceMismatch:
+      return Cat("the namespaceSelector of ClusterQueue ", o.object, " does not match the namespace");
+    case WaitCode::kLocalQueueStopped:
+      return Cat("LocalQueue ", o.object, " is stopped");
+    case WaitCode::kClusterQueueStopped:
+    case WaitCode::kClusterQueueTerminating:
+    case WaitCode::kClusterQueueMisconfigured:
+    case WaitCode::kAdmissionCheck:
+    case WaitCode::kUnsupported:
+      return InactiveText(o);
+    case WaitCode::kLocalQueueMissing:
+    case WaitCode::kLocalQueueMisconfigured:
+    case WaitCode::kClusterQueueMissing:
+    case WaitCode::kRuntimeClassMissing:
+    case WaitCode::kStartRefused:
+    case WaitCode::kBackingOff:
+    case WaitCode::kAdmissionGated:
+      return WholeText(o);
+    case WaitCode::kRequestsAboveLimits:
+    case WaitCode::kOutsideLimitRange:
+      return FieldText(o);
+    case WaitCode::kDeactivated:
+      return "it is deactivated";
+  }
+  CheckFailed(__FILE__, __LINE__, "known code");
+}
+
+// What has to happen.
+std::string ClearedBy(WaitCode code, const Obstacle& o) {
+  switch (code) {
+    case WaitCode::kPendingEvaluation:
+      return "its turn comes";
+    case WaitCode::kQuotaInUse:
+      return Cat(Quantity(o, o.missing), " is released there, or the quota is raised");
+    case WaitCode::kBorrowingLimit:
+      return Cat(Quantity(o, o.missing), " is released there, or the limit is raised");
+    case WaitCode::kLendingLimit:
+      return Cat(Quantity(o, o.missing), " of what is lent is released, or a limit is raised");
+    case WaitCode::kNeverFits:
+      return "that is raised, or the Job asks for less";
+    case WaitCode::kResourceNotCovered:
+      return "one does, or the Job does not ask for it";
+    case WaitCode::kUntoleratedTaint:
+    case WaitCode::kNodeSelectorMismatch:
+    case WaitCode::kNodeAffinityMismatch:
+      return "the Job or the flavor is changed";
+    case WaitCode::kNoRoom:
+      return "machines become free";
+    case WaitCode::kLostToAnother:
+    case WaitCode::kStartRefused:
+    case WaitCode::kBackingOff:
+      return "it is tried again";
+    case WaitCode::kBehindStrictHead:
+      return "that starts or goes";
+    case WaitCode::kNamespaceMismatch:
+      return "the namespace's labels or the selector change";
+    case WaitCode::kFlavorMissing:
+    case WaitCode::kLocalQueueMissing:
+    case WaitCode::kClusterQueueMissing:
+    case WaitCode::kRuntimeClassMissing:
+      return "it is created";
+    case WaitCode::kClusterQueueTerminating:
+      return "there is one of that name again";
+    case WaitCode::kLocalQueueStopped:
+    case WaitCode::kClusterQueueStopped:
+      return "its spec.stopPolicy is None";
+    case WaitCode::kLocalQueueMisconfigured:
+    case WaitCode::kClusterQueueMisconfigured:
+      return "that is mended";
+    case WaitCode::kAdmissionCheck:
+    case WaitCode::kUnsupported:
+      return "it does not";
+    case WaitCode::kRequestsAboveLimits:
+      return "the Job is changed";
+    case WaitCode::kOutsideLimitRange:
+      return "the Job or the LimitRange is changed";
+    case WaitCode::kAdmissionGated:
+      return "its annotation kueue.x-k8s.io/admission-gated-by is removed";
+    case WaitCode::kDeactivated:
+      return "spec.active of the Workload is true";
+  }
+  CheckFailed(__FILE__, __LINE__, "known code");
+}
+
 }  // namespace
 
-std::string_view ReasonName(ReasonCode code) {
-  switch (code) {
-    case ReasonCode::kPendingEvaluation:
-      return "PendingEvaluation";
-    case ReasonCode::kNoMatchingFlavor:
-      return "NoMatchingFlavor";
-    case ReasonCode::kWaitingForQuota:
-      return "WaitingForQuota";
-    case ReasonCode::kExceedsMaxQuota:
-      return "ExceedsMaxQuota";
-    case ReasonCode::kWaitingForPreemptedWorkloads:
-      return "WaitingForPreemptedWorkloads";
-    case ReasonCode::kTopologyPlacementFailed:
-      return "TopologyPlacementFailed";
-    case ReasonCode::kMisconfigured:
-      return "Misconfigured";
-    case ReasonCode::kSuspended:
-      return "Suspended";
-    case ReasonCode::kAdmissionGated:
-      return "AdmissionGated";
-    case ReasonCode::kDeactivated:
-      return "Deactivated";
-  }
-  CheckFailed(__FILE__, __LINE__, "known reason code");
+std::string WaitMessage(const Reason& reason) {
+  static const Obstacle kNone;
+  const Obstacle* decisive = engine::DecisiveObstacle(reason);
+  const Obstacle& o = decisive == nullptr ? kNone : *decisive;
+  const std::string cleared = Cat("; cleared when ", ClearedBy(engine::WaitCodeOf(reason), o));
+  return Truncated(WaitText(reason, o), kConditionMessageMax - cleared.size()) + cleared;
 }
 
 std::string ReasonMessage(const Reason& reason) {
@@ -189,7 +376,8 @@ bool SameKind(const Reason& a, const Reason& b) {
   return a.code == b.code && std::equal(a.obstacles.begin(), a.obstacles.end(), b.obstacles.begin(), b.obstacles.end(),
                                         [](const Obstacle& x, const Obstacle& y) {
                                           return x.kind == y.kind && x.pod_set == y.pod_set && x.flavor == y.flavor &&
-                                                 x.resource == y.resource && x.object == y.object;
+                                                 x.resource == y.resource && x.object == y.object &&
+                                                 x.bound == y.bound && x.inactive == y.inactive && x.names == y.names;
                                         });
 }
 
@@ -197,8 +385,8 @@ bool WasEvaluated(const Reason& reason) {
   if (reason.obstacles.empty()) return false;
   return std::none_of(reason.obstacles.begin(), reason.obstacles.end(), [](const Obstacle& o) {
     return o.kind == ObstacleKind::kAdmissionGated || o.kind == ObstacleKind::kLocalQueueMissing ||
-           o.kind == ObstacleKind::kLocalQueueStopped || o.kind == ObstacleKind::kClusterQueueMissing ||
-           o.kind == ObstacleKind::kClusterQueueInactive;
+           o.kind == ObstacleKind::kLocalQueueStopped || o.kind == ObstacleKind::kLocalQueueMisconfigured ||
+           o.kind == ObstacleKind::kClusterQueueMissing || o.kind == ObstacleKind::kClusterQueueInactive;
   });
 }
 

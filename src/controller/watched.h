@@ -37,7 +37,8 @@ struct WatchedNamespace {
   k8s::ObjectMeta meta;
 };
 
-// ON FAILURE: names object, field and value.
+// What of a spec cannot be read stands in the `misconfigured` of what is decoded, by field and value.
+// ON FAILURE: not an object at all; names what can be named.
 absl::StatusOr<WatchedClusterQueue> DecodeWatchedClusterQueue(std::string_view json);
 absl::StatusOr<WatchedLocalQueue> DecodeWatchedLocalQueue(std::string_view json);
 absl::StatusOr<WatchedFlavor> DecodeWatchedFlavor(std::string_view json);

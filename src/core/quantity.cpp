@@ -77,10 +77,11 @@ std::optional<Scale> ParseSuffix(std::string_view suffix) {
     digits.remove_prefix(1);
     if (!digits.empty() && digits[0] == '-') return std::nullopt;
   }
-  int32_t exponent = 0;
+  // The API server reads 64 bits of an exponent, and goes on with the lower 32.
+  int64_t exponent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return Scale{exponent, 0};
+  return Scale{static_cast<int32_t>(exponent), 0};
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -182,13 +183,9 @@ Amount Quantity::ToAmount(std::string_view resource) const {
   return {static_cast<int64_t>(units)};
 }
 
-Quantity operator+(const Quantity& a, const Quantity& b) {
-  return Quantity::Of({a.value().number + b.value().number});
-}
+Quantity operator+(const Quantity& a, const Quantity& b) { return Quantity::Of({a.value().number + b.value().number}); }
 
-Quantity operator-(const Quantity& a, const Quantity& b) {
-  return Quantity::Of({a.value().number - b.value().number});
-}
+Quantity operator-(const Quantity& a, const Quantity& b) { return Quantity::Of({a.value().number - b.value().number}); }
 
 Quantity operator*(const Quantity& a, const Quantity& b) {
   return Quantity::Of({DivideUp(a.value().number * b.value().number, Pow10(kDecimals))});

@@ -110,6 +110,19 @@ size_t ScanIndex(const ClusterQueueState& queue, size_t pod_set, size_t group) {
   return pod_set * queue.groups.size() + group;
 }
 
+// Which limit is in the way, and of whom.
+void SetBound(const quota::Shortage& shortage, const ClusterQueueState& queue, Obstacle* obstacle) {
+  obstacle->bound = shortage.bound;
+  obstacle->bound_limit = shortage.limit;
+  obstacle->used = shortage.used;
+  obstacle->object = queue.name;
+  if (shortage.node == queue.node) return;
+  const CohortState* cohort = queue.cohort;
+  while (cohort->node != shortage.node) cohort = cohort->parent;
+  obstacle->of_cohort = true;
+  obstacle->object = cohort->name;
+}
+
 std::vector<int32_t> FullCounts(const Workload& workload) {
   std::vector<int32_t> counts;
   counts.reserve(workload.pod_sets.size());
@@ -191,6 +204,7 @@ bool Assigner::AssignPodSet(Attempt* attempt, size_t index) const {
           FlavorObstacle(ObstacleKind::kResourceNotCovered, attempt->workload->spec.pod_sets[index].name, "");
       obstacle.resource = catalog_->ResourceName(resource);
       obstacle.requested = amount;
+      obstacle.object = queue.name;
       attempt->out.obstacles.push_back(std::move(obstacle));
       attempt->out.code = ReasonCode::kNoMatchingFlavor;
       ok = false;
@@ -270,8 +284,13 @@ bool Assigner::FlavorSuits(Attempt* attempt, size_t index, const FlavorOption& o
                                                     absl::StrCat(taint->key, "=", taint->value, ":", taint->effect)));
     return false;
   }
-  if (!gang::MatchesNodeLabels(shape, flavor->node_labels)) {
-    attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kAffinityMismatch, pod_set, name));
+  if (const std::string* key = gang::MismatchedSelector(shape, flavor->node_labels)) {
+    attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kNodeSelectorMismatch, pod_set, name,
+                                                    absl::StrCat(*key, "=", shape.node_selector.find(*key)->second)));
+    return false;
+  }
+  if (!gang::MatchesAffinity(shape, flavor->node_labels)) {
+    attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kNodeAffinityMismatch, pod_set, name));
     return false;
   }
   return true;
@@ -324,6 +343,7 @@ std::pair<Mode, int32_t> Assigner::FitsQuota(Attempt* attempt, size_t index, quo
   if (value > potential) {
     obstacle.kind = ObstacleKind::kExceedsMaximum;
     obstacle.limit = potential;
+    SetBound(ledger_->WhyNever(cell, value), queue, &obstacle);
     attempt->out.obstacles.push_back(std::move(obstacle));
     return {Mode::kNoFit, 0};
   }
@@ -332,6 +352,7 @@ std::pair<Mode, int32_t> Assigner::FitsQuota(Attempt* attempt, size_t index, quo
   obstacle.kind = ObstacleKind::kInsufficientUnused;
   obstacle.missing =
       value - std::min(ledger_->Available(cell, quota::Book::kActual), ledger_->Available(cell, quota::Book::kPlanned));
+  SetBound(ledger_->WhyNot(cell, value), queue, &obstacle);
   attempt->out.obstacles.push_back(std::move(obstacle));
   if (value <= ledger_->limits(cell).nominal || level.may_reclaim ||
       queue.spec.borrow_within_cohort.policy != PreemptionPolicy::kNever) {

@@ -39,6 +39,10 @@ class Catalog {
   ResourceId Resource(std::string_view name) { return resources_.Intern(name); }
   const std::string& FlavorName(FlavorId id) const { return flavor_names_.Name(id); }
   const std::string& ResourceName(ResourceId id) const { return resources_.Name(id); }
+  // REQUIRES: the names are of ids given before.
+  FlavorResource Find(std::string_view flavor, std::string_view resource) const {
+    return {flavor_names_.Find(flavor), resources_.Find(resource)};
+  }
   ResourceId pods() const { return pods_; }
 
   // Null where no such flavor was applied.

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,9 +57,12 @@ class EngineSet::Impl final : private PassHost {
   LocalQueueView ViewLocalQueue(const std::string& ns, const std::string& name) const;
   std::vector<std::string> ClusterQueueNames() const;
   std::vector<CohortView> ViewCohorts() const;
+  std::vector<std::string> CohortNames() const;
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
-  std::map<ReasonCode, int64_t> WaitingByReason(const std::string& ns, const std::string& name) const;
+  PendingView ViewPending(const std::string& cluster_queue) const;
+  WaitCounts WaitingWithoutLocalQueue() const;
+  std::vector<std::string> CohortsOf(const std::string& cluster_queue) const;
   ChangedQueues TakeChangedQueues();
   int64_t unwritten_claims() const { return unwritten_claims_; }
   uint64_t StateHash() const;
@@ -90,6 +94,11 @@ class EngineSet::Impl final : private PassHost {
   void Leave(WorkloadState* workload);
   void CountInLocalQueue(WorkloadState* workload, int sign);
   void MarkChanged(const LocalQueueState& queue);
+  // What a workload is to be counted for; unset where it does not wait.
+  static std::optional<std::pair<ReasonCode, WaitCode>> WaitsFor(const WorkloadState& workload);
+  // To be called whenever that may have changed.
+  static void CountWaiting(WorkloadState* workload);
+  static void SetCounted(WorkloadState* workload, std::optional<std::pair<ReasonCode, WaitCode>> counted);
 
   // ---- waiting (routing.cpp)
   // Puts the workload where it belongs now: into a queue, or nowhere with a reason why.
@@ -97,6 +106,7 @@ class EngineSet::Impl final : private PassHost {
   void RouteAll(LocalQueueState* queue);
   void Enqueue(WorkloadState* workload, ClusterQueueState* queue);
   void Unqueue(WorkloadState* workload);
+  void CountPending(const WorkloadState& workload, ClusterQueueState* queue, int sign);
   void GiveQueueReason(WorkloadState* workload, ClusterQueueState* queue);
   bool NamespaceMatches(const ClusterQueueState& queue, const std::string& ns) const;
   // What a workload that leaves makes possible for others.
@@ -128,10 +138,16 @@ class EngineSet::Impl final : private PassHost {
   bool AtClaimLimit() const { return unwritten_claims_ >= options_.unwritten_claims_max; }
 
   std::vector<FlavorUsage> UsageView(const ClusterQueueState& queue, const LocalQueueState* local) const;
+  Reason LiveReason(const WorkloadState& workload) const;
+  // Those whose claims are in the way of the obstacle, the newest first.
+  std::vector<Blocker> HoldersOf(const WorkloadState& workload, const Obstacle& obstacle) const;
+  using Sums = absl::flat_hash_map<FlavorResource, quota::ExactSum>;
+  std::vector<CohortQuota> QuotasOf(const CohortState& cohort, const Sums& reserved) const;
 
   // ---- checks (integrity.cpp)
   void ValidateWorkload(const WorkloadState& workload) const;
   void ValidateLocalQueue(const LocalQueueState& queue) const;
+  void ValidatePending(const ClusterQueueState& queue) const;
 
   EngineOptions options_;
   const gang::Room* room_;

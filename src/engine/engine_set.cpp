@@ -45,10 +45,13 @@ LocalQueueView EngineSet::ViewLocalQueue(const std::string& ns, const std::strin
 }
 std::vector<std::string> EngineSet::ClusterQueueNames() const { return impl_->ClusterQueueNames(); }
 std::vector<CohortView> EngineSet::ViewCohorts() const { return impl_->ViewCohorts(); }
+std::vector<std::string> EngineSet::CohortNames() const { return impl_->CohortNames(); }
 std::vector<std::pair<std::string, std::string>> EngineSet::LocalQueueNames() const { return impl_->LocalQueueNames(); }
 std::optional<WorkloadView> EngineSet::ViewWorkload(const std::string& uid) const { return impl_->ViewWorkload(uid); }
-std::map<ReasonCode, int64_t> EngineSet::WaitingByReason(const std::string& ns, const std::string& name) const {
-  return impl_->WaitingByReason(ns, name);
+PendingView EngineSet::ViewPending(const std::string& cluster_queue) const { return impl_->ViewPending(cluster_queue); }
+WaitCounts EngineSet::WaitingWithoutLocalQueue() const { return impl_->WaitingWithoutLocalQueue(); }
+std::vector<std::string> EngineSet::CohortsOf(const std::string& cluster_queue) const {
+  return impl_->CohortsOf(cluster_queue);
 }
 ChangedQueues EngineSet::TakeChangedQueues() { return impl_->TakeChangedQueues(); }
 int64_t EngineSet::unwritten_claims() const { return impl_->unwritten_claims(); }
@@ -148,6 +151,7 @@ void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue,
   claim->usage = UsageOf(workload->spec, claim->admission);
   workload->claim = std::move(claim);
   ++unwritten_claims_;
+  CountPending(*workload, queue, -1);
   forest_.Attach(workload, queue);
   CountInLocalQueue(workload, 1);
   SetReason(workload, nullptr);
@@ -159,20 +163,32 @@ void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue,
       Admit{workload->spec.uid, workload->spec.generation, workload->claim->id, workload->claim->admission});
 }
 
-void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const Reason> reason) {
-  uint64_t hash = 0;
-  if (reason != nullptr) {
-    muster::StateHash state;
-    state.Add(static_cast<int64_t>(reason->code));
-    for (const Obstacle& obstacle : reason->obstacles) {
-      state.Add(static_cast<int64_t>(obstacle.kind)).Add(obstacle.pod_set).Add(obstacle.flavor);
-      state.Add(obstacle.resource).Add(obstacle.object).Add(obstacle.requested.value).Add(obstacle.assumed.value);
-      state.Add(obstacle.limit.value).Add(obstacle.missing.value);
+namespace {
+
+uint64_t HashOf(const Reason& reason) {
+  muster::StateHash hash;
+  hash.Add(static_cast<int64_t>(reason.code));
+  for (const Obstacle& obstacle : reason.obstacles) {
+    hash.Add(static_cast<int64_t>(obstacle.kind)).Add(obstacle.pod_set).Add(obstacle.flavor).Add(obstacle.resource);
+    hash.Add(obstacle.object).Add(obstacle.field);
+    for (const Amount amount : {obstacle.requested, obstacle.assumed, obstacle.limit, obstacle.missing,
+                                obstacle.bound_limit, obstacle.used}) {
+      hash.Add(amount.value);
     }
-    for (const std::string& blocker : reason->blockers) state.Add(blocker);
-    hash = state.value();
+    hash.Add(static_cast<int64_t>(obstacle.bound)).Add(static_cast<int64_t>(obstacle.of_cohort));
+    hash.Add(static_cast<int64_t>(obstacle.below)).Add(static_cast<int64_t>(obstacle.inactive));
+    for (const std::string& name : obstacle.names) hash.Add(name);
   }
+  for (const Blocker& blocker : reason.blockers) hash.Add(blocker.uid);
+  return hash.value();
+}
+
+}  // namespace
+
+void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const Reason> reason) {
+  const uint64_t hash = reason == nullptr ? 0 : HashOf(*reason);
   workload->reason = std::move(reason);
+  CountWaiting(workload);
   if (hash == workload->reason_hash) return;
   workload->reason_hash = hash;
   if (workload->reason_changed) return;

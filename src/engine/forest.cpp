@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/core/check.h"
+#include "obstacles.h"
 
 namespace muster::engine {
 
@@ -109,8 +110,10 @@ void Forest::SetCohort(const Cohort& spec) {
   CohortState* cohort = GetCohort(spec.name);
   if (cohort->exists && cohort->spec == spec) return;
   cohort->exists = true;
+  const bool legible_as_before = cohort->spec.misconfigured == spec.misconfigured;
   cohort->spec = spec;
   ApplyQuotas(cohort);
+  if (!legible_as_before) RecomputeActivity(cohort);
   CohortState* left = SetDeclaredParent(cohort, spec.parent);
   QuotaChanged(cohort->tree);
   if (left != nullptr) DropIfUnused(left);
@@ -123,6 +126,7 @@ void Forest::RemoveCohort(std::string_view name) {
   cohort->spec = Cohort{};
   cohort->spec.name = cohort->name;
   ApplyQuotas(cohort);
+  RecomputeActivity(cohort);
   QuotaChanged(cohort->tree);
   CohortState* left = SetDeclaredParent(cohort, "");
   QuotaChanged(cohort->tree);
@@ -379,33 +383,62 @@ void Forest::ReferToFlavors(ClusterQueueState* queue, bool refer) {
 
 // ---- activity -----------------------------------------------------------------------------------
 
-void Forest::RecomputeActivity(ClusterQueueState* queue) {
+std::vector<Inactivity> Forest::InactivityOf(const ClusterQueueState& queue) const {
+  const ClusterQueue& spec = queue.spec;
   std::vector<Inactivity> inactive;
-  const ClusterQueue& spec = queue->spec;
+  const auto add = [&inactive](InactiveReason reason, std::vector<std::string> names) {
+    if (!names.empty()) inactive.push_back({reason, std::move(names)});
+  };
   if (spec.terminating) inactive.push_back({InactiveReason::kTerminating, {}});
   if (spec.stop_policy != StopPolicy::kNone) inactive.push_back({InactiveReason::kStopped, {}});
+  if (!spec.misconfigured.empty()) add(InactiveReason::kMisconfigured, {spec.misconfigured});
   std::vector<std::string> missing;
+  std::vector<std::string> misconfigured;
   std::vector<std::string> unsupported;
-  if (!spec.admission_checks.empty()) unsupported.push_back("spec.admissionChecksStrategy");
-  for (const FlavorId flavor : queue->flavors) {
+  for (const FlavorId flavor : queue.flavors) {
     const ResourceFlavor* known = catalog_->FindFlavor(flavor);
     if (known == nullptr) {
       missing.push_back(catalog_->FlavorName(flavor));
-    } else if (!known->topology_name.empty()) {
+      continue;
+    }
+    if (!known->misconfigured.empty()) {
+      misconfigured.push_back(absl::StrCat("ResourceFlavor ", known->name, ": ", known->misconfigured));
+    }
+    if (!known->topology_name.empty()) {
       unsupported.push_back(absl::StrCat("spec.topologyName of ResourceFlavor ", known->name));
     }
   }
-  if (!missing.empty()) inactive.push_back({InactiveReason::kFlavorNotFound, std::move(missing)});
-  if (queue->tree != nullptr && queue->tree->on_cycle) {
-    Inactivity& added = inactive.emplace_back(Inactivity{InactiveReason::kCohortCycle, {}});
-    for (const CohortState* member : CycleThrough(FindCohort(queue->tree->name))) added.names.push_back(member->name);
+  add(InactiveReason::kFlavorNotFound, std::move(missing));
+  add(InactiveReason::kFlavorMisconfigured, std::move(misconfigured));
+  std::vector<std::string> names;
+  if (queue.tree != nullptr && queue.tree->on_cycle) {
+    for (const CohortState* member : CycleThrough(FindCohort(queue.tree->name))) names.push_back(member->name);
   }
-  if (!unsupported.empty()) inactive.push_back({InactiveReason::kUnsupported, std::move(unsupported)});
+  add(InactiveReason::kCohortCycle, std::exchange(names, {}));
+  for (const CohortState* cohort = queue.cohort; cohort != nullptr; cohort = cohort->parent) {
+    if (cohort->spec.misconfigured.empty()) continue;
+    names.push_back(absl::StrCat("Cohort ", cohort->name, ": ", cohort->spec.misconfigured));
+  }
+  add(InactiveReason::kCohortMisconfigured, std::move(names));
+  if (!spec.admission_checks.empty()) add(InactiveReason::kAdmissionChecks, {"spec.admissionChecksStrategy"});
+  add(InactiveReason::kUnsupported, std::move(unsupported));
+  return inactive;
+}
+
+void Forest::RecomputeActivity(ClusterQueueState* queue) {
+  std::vector<Inactivity> inactive = InactivityOf(*queue);
   const bool active = queue->exists && inactive.empty();
   if (active == queue->active && inactive == queue->inactive) return;
-  if (active != queue->active) activity_changes_.insert(queue);
+  activity_changes_.insert(queue);
   queue->active = active;
   queue->inactive = std::move(inactive);
+  queue->inactive_reason.reset();
+  if (!queue->inactive.empty()) {
+    Obstacle obstacle = ObjectObstacle(ObstacleKind::kClusterQueueInactive, queue->name);
+    obstacle.inactive = queue->inactive.front().reason;
+    obstacle.names = queue->inactive.front().names;
+    queue->inactive_reason = MakeReason(ReasonCode::kSuspended, {std::move(obstacle)});
+  }
   if (queue->tree == nullptr) return;
   if (active) RequestFlush(queue->tree);
   Refresh(queue);
@@ -413,6 +446,11 @@ void Forest::RecomputeActivity(ClusterQueueState* queue) {
 
 void Forest::RecomputeActivity(Tree* tree) {
   for (ClusterQueueState* queue : tree->queues) RecomputeActivity(queue);
+}
+
+void Forest::RecomputeActivity(CohortState* cohort) {
+  for (ClusterQueueState* queue : cohort->queues) RecomputeActivity(queue);
+  for (CohortState* child : cohort->children) RecomputeActivity(child);
 }
 
 void Forest::FlavorChanged(FlavorId flavor) {

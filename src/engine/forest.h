@@ -80,7 +80,7 @@ class Forest {
   void ReleaseDue(WallTime now);
   WallTime NextDue() const;
 
-  // Calls for queues whose `active` has changed since the last call, and empties the list.
+  // Queues that have become active or not, or are inactive for another reason, since the last call.
   std::vector<ClusterQueueState*> TakeActivityChanges();
   void MarkChanged(ClusterQueueState* queue);
   // Queues of which anything visible has changed since the last call, in no order, and the names of those of them that
@@ -121,8 +121,10 @@ class Forest {
   void ApplyQuotas(CohortState* cohort);
   void Book(const Claim& claim, bool take);
   void QuotaChanged(Tree* tree);
+  std::vector<Inactivity> InactivityOf(const ClusterQueueState& queue) const;
   void RecomputeActivity(ClusterQueueState* queue);
   void RecomputeActivity(Tree* tree);
+  void RecomputeActivity(CohortState* cohort);  // of all below it
   void ReferToFlavors(ClusterQueueState* queue, bool refer);
   void ForgetTree(Tree* tree);
 

@@ -39,7 +39,7 @@ void Add(Hash* hash, const std::vector<ResourceGroup>& groups) {
 }
 
 void Add(Hash* hash, const ResourceFlavor& flavor) {
-  hash->Add(flavor.name).Add(flavor.topology_name);
+  hash->Add(flavor.name).Add(flavor.topology_name).Add(flavor.misconfigured);
   for (const auto& [key, value] : flavor.node_labels) hash->Add(key).Add(value);
   for (const gang::Taint& taint : flavor.node_taints) hash->Add(taint.key).Add(taint.value).Add(taint.effect);
   for (const gang::Toleration& toleration : flavor.tolerations) {
@@ -59,7 +59,7 @@ void Add(Hash* hash, const ClusterQueue& queue) {
   hash->Add(static_cast<int64_t>(queue.borrow_within_cohort.policy));
   hash->Add(static_cast<int64_t>(queue.borrow_within_cohort.max_priority_threshold.value_or(0)));
   hash->Add(static_cast<int64_t>(queue.within_cluster_queue)).Add(static_cast<int64_t>(queue.stop_policy));
-  hash->Add(queue.fair_weight.nanos);
+  hash->Add(queue.fair_weight.nanos).Add(queue.misconfigured);
   for (const AdmissionCheckRule& check : queue.admission_checks) {
     hash->Add(check.name);
     for (const std::string& flavor : check.on_flavors) hash->Add(flavor);
@@ -126,7 +126,7 @@ uint64_t EngineSet::Impl::StateHash() const {
   for (const auto& [name, cohort] : forest_.cohorts()) {
     hash.Add(name).Add(static_cast<int64_t>(cohort->exists)).Add(cohort->spec.parent);
     Add(&hash, cohort->spec.resource_groups);
-    hash.Add(cohort->spec.fair_weight.nanos);
+    hash.Add(cohort->spec.fair_weight.nanos).Add(cohort->spec.misconfigured);
   }
   for (const auto& [name, queue] : forest_.queues()) {
     if (!queue->exists) continue;
@@ -138,6 +138,7 @@ uint64_t EngineSet::Impl::StateHash() const {
     if (!queue->exists) continue;
     hash.Add(key.first).Add(key.second).Add(queue->spec.cluster_queue);
     hash.Add(static_cast<int64_t>(queue->spec.stop_policy)).Add(queue->spec.fair_weight.nanos);
+    hash.Add(queue->spec.misconfigured);
   }
   std::map<std::string_view, const WorkloadState*> workloads;
   for (const auto& [uid, workload] : workloads_) workloads.emplace(uid, workload.get());
@@ -164,7 +165,8 @@ void EngineSet::Impl::ValidateWorkload(const WorkloadState& workload) const {
   }
   const ClusterQueueState* target = local->cluster_queue;
   const bool may_queue = workload.spec.active && workload.spec.gated_by.empty() && local->exists &&
-                         local->spec.stop_policy == StopPolicy::kNone && target != nullptr && target->exists;
+                         local->spec.stop_policy == StopPolicy::kNone && local->spec.misconfigured.empty() &&
+                         target != nullptr && target->exists;
   MUSTER_CHECK_MSG(queued == may_queue && (!queued || workload.waiting_in == target), uid);
 }
 
@@ -173,13 +175,33 @@ void EngineSet::Impl::ValidateLocalQueue(const LocalQueueState& queue) const {
   MUSTER_CHECK_MSG(queue.exists || !queue.workloads.empty(), queue.name);
   int64_t reserving = 0;
   absl::flat_hash_map<FlavorResource, quota::ExactSum> usage;
+  WaitCounts waiting;
   for (const WorkloadState* workload : queue.workloads) {
+    MUSTER_CHECK_MSG(workload->counted == WaitsFor(*workload), workload->spec.uid);
+    if (workload->counted.has_value()) {
+      ++waiting.by_reason[static_cast<size_t>(workload->counted->first)];
+      ++waiting.by_code[static_cast<size_t>(workload->counted->second)];
+    }
     if (workload->claim == nullptr) continue;
     ++reserving;
     for (const auto& [fr, amount] : workload->claim->usage) usage[fr].Add(amount);
   }
   absl::erase_if(usage, [](const auto& entry) { return entry.second.IsZero(); });
-  MUSTER_CHECK_MSG(reserving == queue.reserving && usage == queue.usage, queue.name);
+  MUSTER_CHECK_MSG(reserving == queue.reserving && usage == queue.usage && waiting == queue.waiting, queue.name);
+}
+
+void EngineSet::Impl::ValidatePending(const ClusterQueueState& queue) const {
+  absl::flat_hash_map<ResourceId, quota::ExactSum> pending;
+  for (const queue::Ticket* ticket : queue.waiting.InOrder()) {
+    const WorkloadState* workload = FindWorkload(ticket->uid);
+    for (size_t i = 0; i < workload->shapes.size(); ++i) {
+      const int32_t pods = workload->spec.pod_sets[i].count;
+      for (const auto& [resource, amount] : workload->shapes[i]->requests) pending[resource].Add(amount * pods);
+      pending[catalog_.pods()].Add(Amount{pods});
+    }
+  }
+  absl::erase_if(pending, [](const auto& entry) { return entry.second.IsZero(); });
+  MUSTER_CHECK_MSG(pending == queue.pending, queue.name);
 }
 
 void EngineSet::Impl::Validate() const {
@@ -197,6 +219,7 @@ void EngineSet::Impl::Validate() const {
   }
   for (const auto& [key, queue] : local_queues_) ValidateLocalQueue(*queue);
   for (const auto& [name, queue] : forest_.queues()) {
+    ValidatePending(*queue);
     const queue::Counts counts = queue->waiting.counts();
     waiting -= counts.active + counts.inadmissible;
     holding -= static_cast<int64_t>(queue->holders.size());

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "muster/engine/reason.h"
-#include "muster/queue/waiting_queue.h"
+#include "state.h"
 
 namespace muster::engine {
+
+inline constexpr size_t kBlockersMax = 4;
 
 inline Obstacle ObjectObstacle(ObstacleKind kind, std::string object = {}) {
   Obstacle obstacle;
@@ -28,7 +30,7 @@ inline Obstacle FlavorObstacle(ObstacleKind kind, std::string pod_set, std::stri
 }
 
 inline std::shared_ptr<const Reason> MakeReason(ReasonCode code, std::vector<Obstacle> obstacles = {},
-                                                std::vector<std::string> blockers = {}) {
+                                                std::vector<Blocker> blockers = {}) {
   auto reason = std::make_shared<Reason>();
   reason->code = code;
   reason->obstacles = std::move(obstacles);
@@ -36,9 +38,13 @@ inline std::shared_ptr<const Reason> MakeReason(ReasonCode code, std::vector<Obs
   return reason;
 }
 
-inline std::shared_ptr<const Reason> BehindStrictHead(const queue::Ticket& head) {
-  const std::string uid(head.uid);
-  return MakeReason(ReasonCode::kPendingEvaluation, {ObjectObstacle(ObstacleKind::kBehindStrictHead, uid)}, {uid});
+inline Blocker BlockerOf(const WorkloadState& workload) {
+  return {workload.spec.uid, workload.spec.ns, workload.spec.name};
+}
+
+inline std::shared_ptr<const Reason> BehindStrictHead(const WorkloadState& head) {
+  return MakeReason(ReasonCode::kPendingEvaluation, {ObjectObstacle(ObstacleKind::kBehindStrictHead, head.spec.uid)},
+                    {BlockerOf(head)});
 }
 
 }  // namespace muster::engine

@@ -23,6 +23,7 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
+    case ObstacleKind::kLocalQueueMisconfigured:
     case ObstacleKind::kClusterQueueMissing:
     case ObstacleKind::kClusterQueueInactive:
     case ObstacleKind::kStartRefused:
@@ -33,14 +34,15 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kResourceNotCovered:
     case ObstacleKind::kFlavorNotFound:
     case ObstacleKind::kUntoleratedTaint:
-    case ObstacleKind::kAffinityMismatch:
+    case ObstacleKind::kNodeSelectorMismatch:
+    case ObstacleKind::kNodeAffinityMismatch:
     case ObstacleKind::kExceedsMaximum:
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
     case ObstacleKind::kLostToAnother:
-    case ObstacleKind::kEquivalentFailed:
     case ObstacleKind::kRequestsExceedLimits:
     case ObstacleKind::kLimitRange:
+    case ObstacleKind::kRuntimeClassMissing:
       return false;
   }
   return false;
@@ -212,11 +214,13 @@ void EngineSet::Impl::Join(WorkloadState* workload, LocalQueueState* queue) {
   workload->local_queue_index = queue->workloads.size();
   queue->workloads.push_back(workload);
   if (workload->claim != nullptr) CountInLocalQueue(workload, 1);
+  CountWaiting(workload);
 }
 
 void EngineSet::Impl::Leave(WorkloadState* workload) {
   LocalQueueState* queue = workload->local_queue;
   if (workload->claim != nullptr) CountInLocalQueue(workload, -1);
+  SetCounted(workload, std::nullopt);
   queue->workloads.back()->local_queue_index = workload->local_queue_index;
   std::swap(queue->workloads[workload->local_queue_index], queue->workloads.back());
   queue->workloads.pop_back();
@@ -237,6 +241,27 @@ void EngineSet::Impl::CountInLocalQueue(WorkloadState* workload, int sign) {
     if (sum.IsZero()) queue->usage.erase(fr);
   }
   MarkChanged(*queue);
+}
+
+std::optional<std::pair<ReasonCode, WaitCode>> EngineSet::Impl::WaitsFor(const WorkloadState& workload) {
+  if (workload.claim != nullptr || !workload.spec.active) return std::nullopt;
+  if (workload.reason == nullptr) return std::pair(ReasonCode::kPendingEvaluation, WaitCode::kPendingEvaluation);
+  return std::pair(workload.reason->code, WaitCodeOf(*workload.reason));
+}
+
+void EngineSet::Impl::CountWaiting(WorkloadState* workload) { SetCounted(workload, WaitsFor(*workload)); }
+
+void EngineSet::Impl::SetCounted(WorkloadState* workload, std::optional<std::pair<ReasonCode, WaitCode>> counted) {
+  if (workload->counted == counted) return;
+  WaitCounts& counts = workload->local_queue->waiting;
+  const auto add = [&counts](const std::optional<std::pair<ReasonCode, WaitCode>>& of, int64_t n) {
+    if (!of.has_value()) return;
+    counts.by_reason[static_cast<size_t>(of->first)] += n;
+    counts.by_code[static_cast<size_t>(of->second)] += n;
+  };
+  add(workload->counted, -1);
+  add(counted, 1);
+  workload->counted = counted;
 }
 
 // ---- workloads ----------------------------------------------------------------------------------
@@ -321,6 +346,10 @@ void EngineSet::Impl::Route(WorkloadState* workload) {
     why = OneObstacle(ReasonCode::kAdmissionGated, ObstacleKind::kAdmissionGated, workload->spec.gated_by);
   } else if (!local->exists) {
     why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kLocalQueueMissing, local->name);
+  } else if (!local->spec.misconfigured.empty()) {
+    Obstacle obstacle = ObjectObstacle(ObstacleKind::kLocalQueueMisconfigured, local->name);
+    obstacle.names = {local->spec.misconfigured};
+    why = MakeReason(ReasonCode::kMisconfigured, {std::move(obstacle)});
   } else if (local->spec.stop_policy != StopPolicy::kNone) {
     why = OneObstacle(ReasonCode::kSuspended, ObstacleKind::kLocalQueueStopped, local->name);
   } else if (local->cluster_queue == nullptr || !local->cluster_queue->exists) {
@@ -334,6 +363,7 @@ void EngineSet::Impl::Route(WorkloadState* workload) {
   } else if (workload->waiting_in == nullptr) {
     Enqueue(workload, target);
   }
+  CountWaiting(workload);
 }
 
 void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue) {
@@ -346,6 +376,7 @@ void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue)
   ticket.lane = workload->local_queue->lane;
   queue->waiting.Push(&ticket, now_);
   workload->waiting_in = queue;
+  CountPending(*workload, queue, 1);
   GiveQueueReason(workload, queue);
   forest_.Refresh(queue);
   DrainTouchedLanes(queue);
@@ -355,14 +386,32 @@ void EngineSet::Impl::Unqueue(WorkloadState* workload) {
   ClusterQueueState* queue = workload->waiting_in;
   queue->waiting.Remove(&workload->ticket);
   workload->waiting_in = nullptr;
+  CountPending(*workload, queue, -1);
   workload->scan_history.reset();
   forest_.Refresh(queue);
   DrainTouchedLanes(queue);
 }
 
+void EngineSet::Impl::CountPending(const WorkloadState& workload, ClusterQueueState* queue, int sign) {
+  const auto count = [queue, sign](ResourceId resource, Amount amount) {
+    quota::ExactSum& sum = queue->pending[resource];
+    if (sign > 0) {
+      sum.Add(amount);
+    } else {
+      sum.Remove(amount);
+    }
+    if (sum.IsZero()) queue->pending.erase(resource);
+  };
+  for (size_t i = 0; i < workload.shapes.size(); ++i) {
+    const int32_t pods = workload.spec.pod_sets[i].count;
+    for (const auto& [resource, amount] : workload.shapes[i]->requests) count(resource, amount * pods);
+    count(catalog_.pods(), Amount{pods});
+  }
+}
+
 void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState* queue) {
   if (!queue->active) {
-    SetReason(workload, OneObstacle(ReasonCode::kSuspended, ObstacleKind::kClusterQueueInactive, queue->name));
+    SetReason(workload, queue->inactive_reason);
     return;
   }
   if (workload->ticket.place() == queue::Place::kBackingOff) {
@@ -375,15 +424,13 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
   if (workload->ticket.place() == queue::Place::kParked) {
     const auto bypass = queue->bypass.find(workload->ticket.equivalence);
     if (bypass == queue->bypass.end()) return;  // parked for what it was told when it was looked at
-    if (bypass->second.failed_uid == workload->spec.uid) return;
-    SetReason(workload, MakeReason(bypass->second.code, {ObjectObstacle(ObstacleKind::kEquivalentFailed)},
-                                   {bypass->second.failed_uid}));
+    if (bypass->second.failed_uid != workload->spec.uid) SetReason(workload, bypass->second.reason);
     return;
   }
   // A head that waits is not looked at because somebody comes behind it.
   if (queue->blocked_head != nullptr && queue->blocked_head == queue->waiting.Head() &&
       queue->blocked_head != &workload->ticket) {
-    SetReason(workload, BehindStrictHead(*queue->blocked_head));
+    SetReason(workload, BehindStrictHead(*OfTicket(queue->blocked_head)));
     return;
   }
   if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {

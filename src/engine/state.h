@@ -95,6 +95,8 @@ struct WorkloadState {
   std::string start_refused;  // message of the last refusal, until its back-off is over
 
   std::shared_ptr<const Reason> reason;  // null: never looked at
+  // As counted in its LocalQueue; unset: it does not wait.
+  std::optional<std::pair<ReasonCode, WaitCode>> counted;
   uint64_t reason_hash = 0;
   uint64_t reported_hash = 0;   // of the reason in the last Hold
   bool reason_changed = false;  // is in the list of those to report
@@ -112,6 +114,7 @@ struct LocalQueueState {
   mutable bool changed = false;  // is in the list of those whose view may have changed
   absl::flat_hash_map<FlavorResource, quota::ExactSum> usage;
   int64_t reserving = 0;
+  WaitCounts waiting;
 };
 
 // One flavor of a resource group; `cells` in the order of the group's resources.
@@ -125,9 +128,9 @@ struct GroupState {
   std::vector<FlavorOption> flavors;
 };
 
-// Why workloads of an equivalence are passed over.
+// Why workloads of an equivalence are passed over: what the one was told that was looked at.
 struct Bypass {
-  ReasonCode code = ReasonCode::kPendingEvaluation;
+  std::shared_ptr<const Reason> reason;
   std::string failed_uid;
 };
 
@@ -149,8 +152,10 @@ struct ClusterQueueState {
   bool selective = false;
   bool active = false;
   std::vector<Inactivity> inactive;
+  std::shared_ptr<const Reason> inactive_reason;  // of all that wait in it; null while it is active
 
   queue::WaitingQueue waiting;
+  absl::flat_hash_map<ResourceId, quota::ExactSum> pending;  // what those that wait ask for
   absl::flat_hash_map<uint64_t, Bypass> bypass;
   WallTime due;  // as in the index of due queues
   // A head that passes leave where it is although nothing changes, and until when it may stay there.

@@ -11,8 +11,6 @@ namespace muster::engine {
 
 namespace {
 
-constexpr size_t kMaxBlockers = 4;
-
 // Of where an attempt starts; all that start with every first flavor are one.
 uint64_t StartHash(const ScanProgress& scan) {
   if (!scan.HasUntried()) return 0;
@@ -131,7 +129,7 @@ void TreePass::Process(Entry* entry) {
   }
   progress_ = true;
   for (const auto& [cell, amount] : assignment.usage) {
-    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry->workload->spec.uid);
+    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry->workload);
   }
   entry->queue->waiting.Remove(&entry->workload->ticket);
   entry->workload->waiting_in = nullptr;
@@ -151,7 +149,7 @@ void TreePass::ReserveForBlocked(const Entry& entry) {
     }
     if (keep <= Amount{0}) continue;
     reserved_->Take(cell, keep);
-    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry.workload->spec.uid);
+    winners_.emplace_back(tree_->ledger.flavor_resource(cell), entry.workload);
   }
 }
 
@@ -197,15 +195,12 @@ bool TreePass::KeepProgress(Entry* entry) {
 void TreePass::ParkWithEquivalents(Entry* entry) {
   ClusterQueueState* queue = entry->queue;
   queue::Ticket* ticket = &entry->workload->ticket;
-  const ReasonCode code = entry->assignment.code;
-  queue->bypass[ticket->equivalence] = {code, entry->workload->spec.uid};
+  const std::shared_ptr<const Reason>& reason = entry->workload->reason;
+  queue->bypass[ticket->equivalence] = {reason, entry->workload->spec.uid};
   // Zero is no note.
-  const auto note = static_cast<uint8_t>(static_cast<uint8_t>(code) + 1);
-  const std::vector<queue::Ticket*> passed_over = queue->waiting.ParkEquivalents(ticket, note);
-  if (!passed_over.empty()) {
-    const auto reason =
-        MakeReason(code, {ObjectObstacle(ObstacleKind::kEquivalentFailed)}, {entry->workload->spec.uid});
-    for (const queue::Ticket* other : passed_over) host_->SetReason(host_->OfTicket(other), reason);
+  const auto note = static_cast<uint8_t>(static_cast<uint8_t>(reason->code) + 1);
+  for (const queue::Ticket* other : queue->waiting.ParkEquivalents(ticket, note)) {
+    host_->SetReason(host_->OfTicket(other), reason);
   }
   forest_->Refresh(queue);
   progress_ = true;
@@ -216,7 +211,7 @@ void TreePass::TellThoseBehind(ClusterQueueState* queue) {
   const queue::Ticket* head = queue->waiting.Head();
   const std::vector<queue::Ticket*> behind = queue->waiting.TakeUntold(head);
   if (behind.empty()) return;
-  const auto reason = BehindStrictHead(*head);
+  const auto reason = BehindStrictHead(*host_->OfTicket(head));
   for (const queue::Ticket* ticket : behind) host_->SetReason(host_->OfTicket(ticket), reason);
 }
 
@@ -226,17 +221,19 @@ void TreePass::OnLost(Entry* entry) {
   } else {
     TellThoseBehind(entry->queue);
   }
-  std::vector<std::string> blockers;
+  std::vector<Blocker> blockers;
   for (const auto& [cell, amount] : entry->assignment.usage) {
     const FlavorResource fr = tree_->ledger.flavor_resource(cell);
-    for (auto it = winners_.rbegin(); it != winners_.rend() && blockers.size() < kMaxBlockers; ++it) {
-      if (it->first == fr && std::find(blockers.begin(), blockers.end(), it->second) == blockers.end()) {
-        blockers.push_back(it->second);
+    for (auto it = winners_.rbegin(); it != winners_.rend() && blockers.size() < kBlockersMax; ++it) {
+      const Blocker blocker = BlockerOf(*it->second);
+      if (it->first == fr && std::find(blockers.begin(), blockers.end(), blocker) == blockers.end()) {
+        blockers.push_back(blocker);
       }
     }
   }
-  host_->SetReason(entry->workload, MakeReason(ReasonCode::kWaitingForQuota,
-                                               {ObjectObstacle(ObstacleKind::kLostToAnother)}, std::move(blockers)));
+  host_->SetReason(entry->workload,
+                   MakeReason(ReasonCode::kWaitingForQuota,
+                              {ObjectObstacle(ObstacleKind::kLostToAnother, entry->queue->name)}, std::move(blockers)));
 }
 
 }  // namespace muster::engine

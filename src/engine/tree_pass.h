@@ -91,7 +91,7 @@ class TreePass {
   std::unique_ptr<quota::ScopedTake> reserved_;
   std::vector<Entry> entries_;
   // Who took or keeps something in this pass, and of what; for the reasons of those who lost.
-  std::vector<std::pair<FlavorResource, std::string>> winners_;
+  std::vector<std::pair<FlavorResource, const WorkloadState*>> winners_;
   bool progress_ = false;
 };
 

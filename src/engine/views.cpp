@@ -1,5 +1,8 @@
 // The read side: values for status, metrics and explanations.
 #include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "engine_impl.h"
@@ -75,6 +78,8 @@ LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std:
   view.name = queue->name;
   view.cluster_queue = queue->spec.cluster_queue;
   view.stopped = queue->spec.stop_policy != StopPolicy::kNone;
+  view.misconfigured = queue->spec.misconfigured;
+  view.waiting = queue->waiting;
   view.reserving = queue->reserving;
   view.admitted = queue->reserving;
   const ClusterQueueState* target = queue->cluster_queue;
@@ -85,7 +90,7 @@ LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std:
         [](const WorkloadState* workload) { return workload->claim == nullptr && workload->spec.active; });
     return view;
   }
-  view.active = target->active && !view.stopped;
+  view.active = target->active && !view.stopped && view.misconfigured.empty();
   const queue::Counts counts = target->waiting.CountsOfLane(queue->lane);
   view.pending_active = target->active ? counts.active : 0;
   view.pending_inadmissible = counts.active + counts.inadmissible - view.pending_active;
@@ -101,13 +106,62 @@ std::vector<std::string> EngineSet::Impl::ClusterQueueNames() const {
   return names;
 }
 
+std::vector<CohortQuota> EngineSet::Impl::QuotasOf(const CohortState& cohort, const Sums& reserved) const {
+  std::vector<CohortQuota> quotas;
+  const quota::Ledger& ledger = cohort.tree->ledger;
+  ledger.ForEachCell(cohort.node, [&](quota::CellId cell) {
+    const FlavorResource fr = ledger.flavor_resource(cell);
+    const auto sum = reserved.find(fr);
+    quotas.push_back({catalog_.FlavorName(fr.flavor), catalog_.ResourceName(fr.resource), ledger.SubtreeQuota(cell),
+                      sum == reserved.end() ? Amount{} : sum->second.Value()});
+  });
+  std::sort(quotas.begin(), quotas.end(), [](const CohortQuota& a, const CohortQuota& b) {
+    return std::tie(a.flavor, a.resource) < std::tie(b.flavor, b.resource);
+  });
+  return quotas;
+}
+
 std::vector<CohortView> EngineSet::Impl::ViewCohorts() const {
+  struct Below {
+    int64_t admitted = 0;
+    Sums reserved;
+  };
+  // What a ClusterQueue holds is held in each cohort above it.
+  absl::flat_hash_map<const CohortState*, Below> below;
+  for (const auto& [name, queue] : forest_.queues()) {
+    for (const CohortState* cohort = queue->cohort; cohort != nullptr; cohort = cohort->parent) {
+      Below& sums = below[cohort];
+      sums.admitted += static_cast<int64_t>(queue->holders.size());
+      const quota::Ledger& ledger = queue->tree->ledger;
+      ledger.ForEachCell(queue->node, [&](quota::CellId cell) {
+        sums.reserved[ledger.flavor_resource(cell)].Add(ledger.Usage(cell, quota::Book::kActual));
+      });
+    }
+  }
   std::vector<CohortView> views;
   for (const auto& [name, cohort] : forest_.cohorts()) {
     const CohortState* parent = cohort->declared_parent;
-    views.push_back({name, parent == nullptr ? std::string() : parent->name, cohort->tree->name});
+    const Below& sums = below[cohort.get()];
+    views.push_back({name, parent == nullptr ? std::string() : parent->name, cohort->tree->name, sums.admitted,
+                     QuotasOf(*cohort, sums.reserved)});
   }
   return views;
+}
+
+std::vector<std::string> EngineSet::Impl::CohortNames() const {
+  std::vector<std::string> names;
+  for (const auto& [name, cohort] : forest_.cohorts()) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> EngineSet::Impl::CohortsOf(const std::string& cluster_queue) const {
+  std::vector<std::string> names;
+  const ClusterQueueState* queue = forest_.FindQueue(cluster_queue);
+  if (queue == nullptr) return names;
+  for (const CohortState* cohort = queue->cohort; cohort != nullptr; cohort = cohort->parent) {
+    names.push_back(cohort->name);
+  }
+  return names;
 }
 
 std::vector<std::pair<std::string, std::string>> EngineSet::Impl::LocalQueueNames() const {
@@ -130,29 +184,93 @@ std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid
     view.admission = workload->claim->admission;
     return view;
   }
-  if (workload->reason != nullptr) view.reason = *workload->reason;
+  view.reason = LiveReason(*workload);
   const ClusterQueueState* queue = workload->waiting_in;
   if (queue == nullptr) return view;
   view.cluster_queue = queue->name;
   view.place =
       workload->ticket.place() == queue::Place::kActive ? WorkloadView::Place::kActive : WorkloadView::Place::kParked;
-  // What has not been looked at has no reason of its own, but may have one in front of it: the head of now.
-  const queue::Ticket* head = queue->waiting.Head();
-  const std::vector<Obstacle>& obstacles = view.reason.obstacles;
-  if (queue->active && queue->waiting.strategy() == queue::Strategy::kStrictFIFO && head != nullptr &&
-      head != &workload->ticket && (obstacles.empty() || obstacles.front().kind == ObstacleKind::kBehindStrictHead)) {
-    view.reason = *BehindStrictHead(*head);
-  }
   return view;
 }
 
-std::map<ReasonCode, int64_t> EngineSet::Impl::WaitingByReason(const std::string& ns, const std::string& name) const {
-  const LocalQueueState* queue = FindLocalQueue(ns, name);
-  MUSTER_CHECK_MSG(queue != nullptr && queue->exists, name);
-  std::map<ReasonCode, int64_t> counts;
-  for (const WorkloadState* workload : queue->workloads) {
-    if (workload->waiting_in == nullptr) continue;
-    ++counts[workload->reason == nullptr ? ReasonCode::kPendingEvaluation : workload->reason->code];
+Reason EngineSet::Impl::LiveReason(const WorkloadState& workload) const {
+  Reason reason = workload.reason == nullptr ? Reason{} : *workload.reason;
+  const ClusterQueueState* queue = workload.waiting_in;
+  if (queue == nullptr || !queue->active) return reason;
+  // What has not been looked at has no reason of its own, but may have one in front of it: the head of now.
+  const queue::Ticket* head = queue->waiting.Head();
+  const bool unseen = reason.obstacles.empty() || reason.obstacles.front().kind == ObstacleKind::kBehindStrictHead;
+  if (queue->waiting.strategy() == queue::Strategy::kStrictFIFO && head != nullptr && head != &workload.ticket &&
+      unseen) {
+    return *BehindStrictHead(*FindWorkload(head->uid));
+  }
+  // Its like may have been looked at since.
+  if (const auto bypass = queue->bypass.find(workload.ticket.equivalence);
+      bypass != queue->bypass.end() && workload.ticket.place() == queue::Place::kParked) {
+    reason = *bypass->second.reason;
+  }
+  const Obstacle* obstacle = DecisiveObstacle(reason);
+  if (obstacle != nullptr && obstacle->kind == ObstacleKind::kInsufficientUnused) {
+    reason.blockers = HoldersOf(workload, *obstacle);
+  }
+  return reason;
+}
+
+std::vector<Blocker> EngineSet::Impl::HoldersOf(const WorkloadState& workload, const Obstacle& obstacle) const {
+  const ClusterQueueState& own = *workload.waiting_in;
+  const FlavorResource fr = catalog_.Find(obstacle.flavor, obstacle.resource);
+  std::vector<const WorkloadState*> holders;
+  const auto see = [&holders, fr](const ClusterQueueState& queue) {
+    for (const WorkloadState* holder : queue.holders) {
+      const auto& usage = holder->claim->usage;
+      if (std::any_of(usage.begin(), usage.end(), [fr](const auto& entry) { return entry.first == fr; })) {
+        holders.push_back(holder);
+      }
+    }
+  };
+  if (obstacle.of_cohort) {
+    for (const ClusterQueueState* queue : own.tree->queues) see(*queue);
+  } else {
+    see(own);
+  }
+  std::sort(holders.begin(), holders.end(), [](const WorkloadState* a, const WorkloadState* b) {
+    return std::make_pair(b->claim->reserved_at, std::string_view(a->spec.uid)) <
+           std::make_pair(a->claim->reserved_at, std::string_view(b->spec.uid));
+  });
+  std::vector<Blocker> blockers;
+  for (const WorkloadState* holder : holders) {
+    if (blockers.size() == kBlockersMax) break;
+    blockers.push_back(BlockerOf(*holder));
+  }
+  return blockers;
+}
+
+PendingView EngineSet::Impl::ViewPending(const std::string& cluster_queue) const {
+  const ClusterQueueState* queue = forest_.FindQueue(cluster_queue);
+  MUSTER_CHECK_MSG(queue != nullptr && queue->exists, cluster_queue);
+  PendingView view;
+  const queue::Counts equivalences = queue->waiting.EquivalenceCounts();
+  view.equivalences_active = queue->active ? equivalences.active : 0;
+  view.equivalences_inadmissible = equivalences.inadmissible + equivalences.active - view.equivalences_active;
+  view.oldest = queue->waiting.OldestQueueTime();
+  std::map<std::string, Amount> resources;
+  for (const auto& [resource, group] : queue->group_of) resources.emplace(catalog_.ResourceName(resource), Amount{});
+  for (const auto& [resource, sum] : queue->pending) {
+    // Every pod is one; it counts only where there is quota for pods.
+    if (resource != catalog_.pods() || queue->group_of.contains(resource)) {
+      resources[catalog_.ResourceName(resource)] = sum.Value();
+    }
+  }
+  view.resources.assign(resources.begin(), resources.end());
+  return view;
+}
+
+WaitCounts EngineSet::Impl::WaitingWithoutLocalQueue() const {
+  WaitCounts counts;
+  for (const auto& [key, queue] : local_queues_) {
+    if (queue->exists) continue;
+    for (size_t i = 0; i < kReasonCodes; ++i) counts.by_reason[i] += queue->waiting.by_reason[i];
+    for (size_t i = 0; i < kWaitCodes; ++i) counts.by_code[i] += queue->waiting.by_code[i];
   }
   return counts;
 }

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace muster::gang {
 
@@ -26,6 +27,16 @@ void KeepSmaller(ResourceList* list, const ResourceList& other) {
   }
 }
 
+// Notes `from` for each resource of `list` that is as in `other` and was not before.
+void NoteSource(const ResourceList& before, const ResourceList& list, const ResourceList& other, std::string_view from,
+                std::map<std::string, std::string, std::less<>>* sources) {
+  for (const auto& [name, quantity] : other) {
+    const auto old = before.find(name);
+    const bool is_new = old == before.end() || !(old->second == list.find(name)->second);
+    if (is_new) sources->insert_or_assign(name, std::string(from));
+  }
+}
+
 void FillMissing(ResourceList* list, const ResourceList& defaults) { list->insert(defaults.begin(), defaults.end()); }
 
 // Which resources a pod can have as a whole.
@@ -33,28 +44,32 @@ bool IsPodLevel(std::string_view resource) {
   return resource == "cpu" || resource == "memory" || resource.starts_with("hugepages-");
 }
 
-void FillFrom(ResourceRequirements* resources, const LimitRangeItem* item) {
-  if (item == nullptr) return;
-  FillMissing(&resources->limits, item->default_limits);
-  FillMissing(&resources->requests, item->default_requests);
+void FillFrom(ResourceRequirements* resources, const LimitRangeSummary::Type* type) {
+  if (type == nullptr) return;
+  FillMissing(&resources->limits, type->item.default_limits);
+  FillMissing(&resources->requests, type->item.default_requests);
 }
 
 }  // namespace
 
 // ---- LimitRanges --------------------------------------------------------------------------------
 
-void LimitRangeSummary::Add(const LimitRange& range) {
+void LimitRangeSummary::Add(std::string_view name, const LimitRange& range) {
   for (const LimitRangeItem& item : range) {
-    LimitRangeItem& sum = types_[item.type];
+    Type& type = types_[item.type];
+    LimitRangeItem& sum = type.item;
+    const LimitRangeItem before = sum;
     sum.type = item.type;
     KeepSmaller(&sum.max, item.max);
+    NoteSource(before.max, sum.max, item.max, name, &type.max_from);
     KeepGreater(&sum.min, item.min);
+    NoteSource(before.min, sum.min, item.min, name, &type.min_from);
     FillMissing(&sum.default_limits, item.default_limits);
     FillMissing(&sum.default_requests, item.default_requests);
   }
 }
 
-const LimitRangeItem* LimitRangeSummary::Find(std::string_view type) const {
+const LimitRangeSummary::Type* LimitRangeSummary::Find(std::string_view type) const {
   const auto it = types_.find(type);
   return it == types_.end() ? nullptr : &it->second;
 }
@@ -63,7 +78,7 @@ const LimitRangeItem* LimitRangeSummary::Find(std::string_view type) const {
 
 void AdjustResources(PodResources* pod, const LimitRangeSummary& limits, const ResourceList* class_overhead) {
   if (pod->overhead.empty() && class_overhead != nullptr) pod->overhead = *class_overhead;
-  const LimitRangeItem* of_container = limits.Find("Container");
+  const LimitRangeSummary::Type* of_container = limits.Find("Container");
   for (auto* containers : {&pod->init_containers, &pod->containers}) {
     for (Container& container : *containers) {
       FillFrom(&container.resources, of_container);
@@ -147,20 +162,32 @@ std::string ContainerField(std::string_view list, size_t index) {
   return std::string(list).append("[").append(std::to_string(index)).append("].resources");
 }
 
-// Reports the resources of `a` that are above those of `b`, where both have them.
-void ReportGreater(const ResourceList& a, const ResourceList& b, const std::string& field, std::string_view what,
-                   std::vector<ResourceProblem>* problems) {
-  for (const auto& [name, quantity] : a) {
-    const auto other = b.find(name);
-    if (other == b.end() || !(other->second < quantity)) continue;
-    problems->push_back({absl::StrCat(field, "[", name, "]"), std::string(what)});
+// What is wrong with a value and the limit that it should keep to.
+using Report = std::function<void(const std::string& resource, const Quantity& value, const Quantity& limit)>;
+
+// Calls for each resource of `values` that is above its limit.
+void ForEachAbove(const ResourceList& values, const ResourceList& limits, const Report& report) {
+  for (const auto& [name, value] : values) {
+    const auto limit = limits.find(name);
+    if (limit != limits.end() && limit->second < value) report(name, value, limit->second);
   }
 }
 
-void CheckRange(const ResourceList& least, const ResourceList& most, const LimitRangeItem& range,
+void ForEachBelow(const ResourceList& values, const ResourceList& limits, const Report& report) {
+  for (const auto& [name, limit] : limits) {
+    const auto value = values.find(name);
+    if (value != values.end() && value->second < limit) report(name, value->second, limit);
+  }
+}
+
+void CheckRange(const ResourceList& least, const ResourceList& most, const LimitRangeSummary::Type& range,
                 const std::string& field, std::vector<ResourceProblem>* problems) {
-  ReportGreater(most, range.max, field, "must not be above the LimitRange's max", problems);
-  ReportGreater(range.min, least, field, "must not be below the LimitRange's min", problems);
+  ForEachAbove(most, range.item.max, [&](const std::string& resource, const Quantity& value, const Quantity& limit) {
+    problems->push_back({field, resource, value, limit, false, range.max_from.at(resource)});
+  });
+  ForEachBelow(least, range.item.min, [&](const std::string& resource, const Quantity& value, const Quantity& limit) {
+    problems->push_back({field, resource, value, limit, true, range.min_from.at(resource)});
+  });
 }
 
 template <typename F>
@@ -178,8 +205,10 @@ void ForEachContainer(const PodResources& pod, F visit) {
 std::vector<ResourceProblem> RequestsAboveLimits(const PodResources& pod) {
   std::vector<ResourceProblem> problems;
   const auto check = [&](const ResourceRequirements& resources, const std::string& field) {
-    ReportGreater(resources.requests, resources.limits, absl::StrCat(field, ".requests"),
-                  "must not be above the container's limit", &problems);
+    ForEachAbove(resources.requests, resources.limits,
+                 [&](const std::string& resource, const Quantity& value, const Quantity& limit) {
+                   problems.push_back({absl::StrCat(field, ".requests"), resource, value, limit, false, ""});
+                 });
   };
   ForEachContainer(pod, check);
   if (pod.pod_level.has_value()) check(*pod.pod_level, "resources");
@@ -188,7 +217,7 @@ std::vector<ResourceProblem> RequestsAboveLimits(const PodResources& pod) {
 
 std::vector<ResourceProblem> OutsideLimitRange(const PodResources& pod, const LimitRangeSummary& limits) {
   std::vector<ResourceProblem> problems;
-  if (const LimitRangeItem* range = limits.Find("Container")) {
+  if (const LimitRangeSummary::Type* range = limits.Find("Container")) {
     ForEachContainer(pod, [&](const ResourceRequirements& resources, const std::string& field) {
       ResourceList least = resources.requests;
       KeepSmaller(&least, resources.limits);
@@ -197,7 +226,7 @@ std::vector<ResourceProblem> OutsideLimitRange(const PodResources& pod, const Li
       CheckRange(least, most, *range, field, &problems);
     });
   }
-  if (const LimitRangeItem* range = limits.Find("Pod")) {
+  if (const LimitRangeSummary::Type* range = limits.Find("Pod")) {
     const ResourceList total = PodRequests(pod);
     CheckRange(total, total, *range, "resources", &problems);
   }

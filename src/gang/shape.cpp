@@ -45,11 +45,15 @@ const Taint* FirstUntolerated(const std::vector<Taint>& taints, const std::vecto
   return nullptr;
 }
 
-bool MatchesNodeLabels(const Shape& shape, const Labels& node_labels) {
+const std::string* MismatchedSelector(const Shape& shape, const Labels& node_labels) {
   for (const auto& [key, value] : shape.node_selector) {
     const auto it = node_labels.find(key);
-    if (it != node_labels.end() && it->second != value) return false;
+    if (it != node_labels.end() && it->second != value) return &key;
   }
+  return nullptr;
+}
+
+bool MatchesAffinity(const Shape& shape, const Labels& node_labels) {
   const std::vector<NodeSelectorTerm>& terms = shape.required_affinity;
   if (terms.empty()) return true;
   return std::any_of(terms.begin(), terms.end(),

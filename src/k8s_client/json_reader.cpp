@@ -274,6 +274,8 @@ JsonValue JsonDocument::root() {
   return JsonValue(this, impl_->ok() ? impl_->Place(0) : impl_->Absent(Impl::kNowhere, {}, -1));
 }
 
+const std::string& JsonDocument::problem() const { return impl_->error(); }
+
 absl::Status JsonDocument::Finish(std::string_view object) const {
   if (impl_->error().empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(std::string(object), ": ", impl_->error()));

@@ -399,6 +399,36 @@ Counts WaitingQueue::CountsOfLane(uint32_t lane) const {
   return counts;
 }
 
+Counts WaitingQueue::EquivalenceCounts() const {
+  Counts counts;
+  counts.active = static_cast<int64_t>(heads_.size());
+  absl::flat_hash_set<uint64_t> inadmissible;
+  for (const WaitingClass* cls : to_wake_) {
+    if (!cls->lanes.empty()) inadmissible.insert(cls->equivalence);
+  }
+  for (const Ticket* ticket : backing_off_) inadmissible.insert(ticket->equivalence);
+  for (const Ticket* ticket : misfits_) inadmissible.insert(ticket->equivalence);
+  counts.inadmissible = static_cast<int64_t>(inadmissible.size());
+  return counts;
+}
+
+WallTime WaitingQueue::OldestQueueTime() const {
+  WallTime oldest;
+  const auto see = [&oldest](const Ticket* ticket) {
+    if (!oldest.IsSet() || ticket->queue_time < oldest) oldest = ticket->queue_time;
+  };
+  for (const auto& [equivalence, cls] : classes_) {
+    for (const auto& [lane, members] : cls->lanes) {
+      for (const Members* some : {&members->open, &members->aside}) {
+        if (!some->empty()) see(*some->begin());
+      }
+    }
+  }
+  for (const Ticket* ticket : backing_off_) see(ticket);
+  for (const Ticket* ticket : misfits_) see(ticket);
+  return oldest;
+}
+
 std::vector<uint32_t> WaitingQueue::TakeTouchedLanes() {
   std::vector<uint32_t> lanes(touched_.begin(), touched_.end());
   touched_.clear();

@@ -126,8 +126,31 @@ Ledger::Share Ledger::ShareOf(const CellState& cell) {
   const Amount subtree = cell.subtree.Value();
   share.lent = cell.limits.lending_limit.has_value() ? std::min(subtree, *cell.limits.lending_limit) : subtree;
   const Amount local = LocalQuota(cell);
-  for (const Book book : kBooks) share.used[static_cast<size_t>(book)] = Excess(UsageOf(cell, book), local);
+  share.kept = local + cell.kept.Value();
+  for (const Book book : kBooks) {
+    const auto i = static_cast<size_t>(book);
+    share.used[i] = Excess(UsageOf(cell, book), local);
+    share.kept_free[i] = Excess(local, UsageOf(cell, book)) + cell.kept_free[i].Value();
+  }
   return share;
+}
+
+void Ledger::AddShare(const Share& share, CellState* parent) {
+  parent->subtree.Add(share.lent);
+  parent->kept.Add(share.kept);
+  for (size_t i = 0; i < share.used.size(); ++i) {
+    parent->usage[i].Add(share.used[i]);
+    parent->kept_free[i].Add(share.kept_free[i]);
+  }
+}
+
+void Ledger::RemoveShare(const Share& share, CellState* parent) {
+  parent->subtree.Remove(share.lent);
+  parent->kept.Remove(share.kept);
+  for (size_t i = 0; i < share.used.size(); ++i) {
+    parent->usage[i].Remove(share.used[i]);
+    parent->kept_free[i].Remove(share.kept_free[i]);
+  }
 }
 
 void Ledger::Propagate(CellId id, Share before) {
@@ -137,12 +160,8 @@ void Ledger::Propagate(CellId id, Share before) {
     const CellId parent_id = cells_[id].parent;
     CellState& parent = cells_[parent_id];
     const Share parent_before = ShareOf(parent);
-    parent.subtree.Remove(before.lent);
-    parent.subtree.Add(after.lent);
-    for (size_t book = 0; book < parent.usage.size(); ++book) {
-      parent.usage[book].Remove(before.used[book]);
-      parent.usage[book].Add(after.used[book]);
-    }
+    RemoveShare(before, &parent);
+    AddShare(after, &parent);
     id = parent_id;
     before = parent_before;
   }
@@ -220,6 +239,48 @@ bool Ledger::Fits(CellId cell, Amount amount) const {
   return amount <= Available(cell, Book::kActual) && amount <= Available(cell, Book::kPlanned);
 }
 
+Shortage Ledger::WhyNot(CellId id, Amount amount) const {
+  const Book book = amount > Available(id, Book::kActual) ? Book::kActual : Book::kPlanned;
+  const auto i = static_cast<size_t>(book);
+  Amount own;  // unused by the nodes on the way, and theirs alone
+  while (true) {
+    const CellState& cell = cells_[id];
+    const Amount rest = amount - own;
+    if (cell.parent == kNoCell) {
+      const Amount free = cell.subtree.Value() - UsageOf(cell, book);
+      const Amount kept = cell.kept_free[i].Value() - own;
+      if (kept > Amount{0} && rest - free <= kept) return {Bound::kLendingLimit, cell.node, kept, Amount{0}};
+      return {Bound::kQuota, cell.node, cell.subtree.Value(), UsageOf(cell, book)};
+    }
+    own += LocalAvailable(cell, book);
+    if (const std::optional<Amount>& limit = cell.limits.borrowing_limit; limit.has_value()) {
+      const Share share = ShareOf(cell);
+      if (amount - own > share.lent - share.used[i] + *limit) {
+        return {Bound::kBorrowingLimit, cell.node, *limit, Excess(share.used[i], share.lent)};
+      }
+    }
+    id = cell.parent;
+  }
+}
+
+Shortage Ledger::WhyNever(CellId id, Amount amount) const {
+  Amount own;
+  while (true) {
+    const CellState& cell = cells_[id];
+    const Amount reach = own + cell.subtree.Value();
+    if (cell.parent == kNoCell) {
+      const Amount kept = cell.kept.Value() - own;
+      if (kept > Amount{0} && amount - reach <= kept) return {Bound::kLendingLimit, cell.node, kept, Amount{0}};
+      return {Bound::kQuota, cell.node, cell.subtree.Value(), Amount{0}};
+    }
+    if (const std::optional<Amount>& limit = cell.limits.borrowing_limit; limit.has_value()) {
+      if (amount > reach + *limit) return {Bound::kBorrowingLimit, cell.node, *limit, Amount{0}};
+    }
+    own += LocalQuota(cell);
+    id = cell.parent;
+  }
+}
+
 bool Ledger::Borrows(CellId cell, Amount amount, Book book) const {
   return Usage(cell, book) + amount > SubtreeQuota(cell);
 }
@@ -246,6 +307,7 @@ void Ledger::ValidateCell(CellId id, const CellState& expected) const {
   const CellState& cell = cells_[id];
   MUSTER_CHECK(cell.subtree == expected.subtree);
   MUSTER_CHECK(cell.usage == expected.usage);
+  MUSTER_CHECK(cell.kept == expected.kept && cell.kept_free == expected.kept_free);
   for (const Book book : kBooks) MUSTER_CHECK(!cell.usage[static_cast<size_t>(book)].IsNegative());
 }
 
@@ -261,9 +323,7 @@ void Ledger::Validate() const {
     sums[id].subtree.Add(cell.limits.nominal);
     if (cell.parent == kNoCell) continue;
     MUSTER_CHECK(cells_[cell.parent].node == node.parent && cells_[cell.parent].fr == cell.fr);
-    const Share share = ShareOf(cell);
-    sums[cell.parent].subtree.Add(share.lent);
-    for (size_t book = 0; book < share.used.size(); ++book) sums[cell.parent].usage[book].Add(share.used[book]);
+    AddShare(ShareOf(cell), &sums[cell.parent]);
   }
   for (CellId id = 0; id < cells_.size(); ++id) {
     if (cells_[id].node == kNoNode) continue;

@@ -26,9 +26,9 @@ struct MetricName {
   std::vector<std::string> labels;
 };
 
-// What a series belongs to, and goes away with. The owner's name stands in the first labels: cluster_queue,
+// What a series belongs to, and goes away with. The owner's name stands in the first labels: cluster_queue, cohort,
 // or name and namespace.
-enum class MetricOwner : uint8_t { kProcess, kClusterQueue, kLocalQueue };
+enum class MetricOwner : uint8_t { kProcess, kClusterQueue, kLocalQueue, kCohort };
 
 class CounterVec {
  public:
@@ -67,7 +67,7 @@ class HistogramVec {
   std::map<LabelValues, Series> series_;
 };
 
-// Kueue's E(n): 1, 2.5, 5, 10, 20, ... seconds, n bounds in all.
+// Kueue's E(n): 1, 2.5, 5, 10, 20, ... seconds, n bounds in all. E(20) ends above a week.
 std::vector<Duration> KueueBuckets(int n);
 // `first` * 2^k, n bounds.
 std::vector<Duration> DoublingBuckets(Duration first, int n);

@@ -45,14 +45,15 @@ QueueCounter MakeCounter(const std::string& name, const std::string& help, std::
           CounterVec(MetricOwner::kLocalQueue, {"kueue_local_queue_" + name, help + ", by LocalQueue", lq})};
 }
 
-QueueHistogram MakeHistogram(const std::string& name, const std::string& help, std::vector<Duration> cq_bounds,
-                             std::vector<Duration> lq_bounds) {
+// Of times that can be days.
+QueueHistogram MakeHistogram(const std::string& name, const std::string& help) {
+  constexpr int kBounds = 20;
   return {HistogramVec(MetricOwner::kClusterQueue,
                        {"kueue_" + name, help + ", by ClusterQueue", {"cluster_queue", "priority_class"}},
-                       std::move(cq_bounds)),
+                       KueueBuckets(kBounds)),
           HistogramVec(MetricOwner::kLocalQueue,
                        {"kueue_local_queue_" + name, help + ", by LocalQueue", {"name", "namespace", "priority_class"}},
-                       std::move(lq_bounds))};
+                       KueueBuckets(kBounds))};
 }
 
 }  // namespace
@@ -82,6 +83,14 @@ class Metrics::Impl {
     }
   }
 
+  void CountInCohorts(const engine::QueueRef& queue) {
+    const engine::EngineSet* engine = source_.engine();
+    if (engine == nullptr) return;
+    for (const std::string& cohort : engine->CohortsOf(queue.cluster_queue)) {
+      cohort_admitted.Add({cohort, queue.priority_class});
+    }
+  }
+
   // Calls f on each vector of this class.
   template <typename F>
   void ForEach(F f) {
@@ -95,6 +104,7 @@ class Metrics::Impl {
       f(h->cluster_queue);
       f(h->local_queue);
     }
+    f(cohort_admitted);
     f(evicted_once);
     f(eviction_latency);
     f(creation_latency);
@@ -110,6 +120,8 @@ class Metrics::Impl {
     const std::set<std::string> cqs(cq_names.begin(), cq_names.end());
     const auto lq_names = engine->LocalQueueNames();
     const std::set<std::pair<std::string, std::string>> lqs(lq_names.begin(), lq_names.end());
+    const std::vector<std::string> cohort_names = engine->CohortNames();
+    const std::set<std::string> cohorts(cohort_names.begin(), cohort_names.end());
     const auto gone = [&](MetricOwner owner, const LabelValues& labels) {
       switch (owner) {
         case MetricOwner::kProcess:
@@ -118,6 +130,8 @@ class Metrics::Impl {
           return !cqs.contains(labels[0]);
         case MetricOwner::kLocalQueue:
           return !lqs.contains({labels[1], labels[0]});
+        case MetricOwner::kCohort:
+          return !cohorts.contains(labels[0]);
       }
       MUSTER_CHECK(false);
     };
@@ -131,7 +145,7 @@ class Metrics::Impl {
     std::vector<prometheus::MetricFamily> families;
     ForEach([&families](auto& vec) { families.push_back(vec.Collect()); });
     if (const engine::EngineSet* engine = source_.engine(); engine != nullptr) {
-      AppendQueueGauges(*engine, options_, &families);
+      AppendQueueGauges(*engine, source_.finished(), options_, &families);
     }
     AppendInformers(&families);
     GaugeFamily problems({"muster_standing_problems", "Problems that /readyz lists", {}});
@@ -161,17 +175,17 @@ class Metrics::Impl {
       MakeCounter("evicted_workloads_total", "Evictions", {"reason", "underlying_cause", "priority_class"});
   QueueCounter finished = MakeCounter("finished_workloads_total", "Workloads finished", {"priority_class"});
   QueueHistogram quota_reserved_wait = MakeHistogram("quota_reserved_wait_time_seconds",
-                                                     "Time from creation or the last requeue until quota was reserved",
-                                                     KueueBuckets(14), KueueBuckets(14));
+                                                     "Time from creation or the last requeue until quota was reserved");
   QueueHistogram admission_wait =
-      MakeHistogram("admission_wait_time_seconds", "Time from creation or the last requeue until admission",
-                    KueueBuckets(16), KueueBuckets(14));
+      MakeHistogram("admission_wait_time_seconds", "Time from creation or the last requeue until admission");
   QueueHistogram checks_wait =
-      MakeHistogram("admission_checks_wait_time_seconds", "Time from the quota reservation until admission",
-                    KueueBuckets(14), KueueBuckets(14));
+      MakeHistogram("admission_checks_wait_time_seconds", "Time from the quota reservation until admission");
   QueueHistogram execution =
-      MakeHistogram("execution_time_seconds", "Time that finished Workloads were admitted in all", KueueBuckets(16),
-                    KueueBuckets(16));
+      MakeHistogram("execution_time_seconds", "Time that finished Workloads were admitted in all");
+  CounterVec cohort_admitted{MetricOwner::kCohort,
+                             {"kueue_cohort_subtree_admitted_workloads_total",
+                              "Workloads admitted in the ClusterQueues below the Cohort",
+                              {"cohort", "priority_class"}}};
   CounterVec evicted_once{MetricOwner::kClusterQueue,
                           {"kueue_evicted_workloads_once_total",
                            "Workloads evicted for the first time for that reason and cause",
@@ -180,7 +194,7 @@ class Metrics::Impl {
                                 {"kueue_workload_eviction_latency_seconds",
                                  "Time from the eviction until the quota was free",
                                  {"cluster_queue", "reason"}},
-                                KueueBuckets(14)};
+                                KueueBuckets(20)};
   HistogramVec creation_latency{MetricOwner::kProcess,
                                 {"kueue_workload_creation_latency_seconds",
                                  "Time from the creation of a job until its Workload existed",
@@ -244,6 +258,7 @@ void Metrics::Admitted(const engine::QueueRef& queue, Duration wait, Duration ch
   impl_->Count(impl_->admitted, queue, {queue.priority_class});
   impl_->Observe(impl_->admission_wait, queue, wait);
   impl_->Observe(impl_->checks_wait, queue, checks_wait);
+  impl_->CountInCohorts(queue);
 }
 
 void Metrics::Evicted(const engine::QueueRef& queue, const std::string& reason, const std::string& underlying_cause,

@@ -24,36 +24,24 @@ double LimitToUnits(const std::string& resource, const std::optional<Amount>& li
   return limit ? ToUnits(resource, *limit) : std::numeric_limits<double>::infinity();
 }
 
-std::string CauseName(engine::ReasonCode code) {
-  switch (code) {
-    case engine::ReasonCode::kPendingEvaluation:
-      return "PendingEvaluation";
-    case engine::ReasonCode::kNoMatchingFlavor:
-      return "NoMatchingFlavor";
-    case engine::ReasonCode::kWaitingForQuota:
-      return "WaitingForQuota";
-    case engine::ReasonCode::kExceedsMaxQuota:
-      return "ExceedsMaxQuota";
-    case engine::ReasonCode::kWaitingForPreemptedWorkloads:
-      return "WaitingForPreemptedWorkloads";
-    case engine::ReasonCode::kTopologyPlacementFailed:
-      return "TopologyPlacementFailed";
-    case engine::ReasonCode::kMisconfigured:
-      return "Misconfigured";
-    case engine::ReasonCode::kSuspended:
-      return "Suspended";
-    case engine::ReasonCode::kAdmissionGated:
-      return "AdmissionGated";
-    case engine::ReasonCode::kDeactivated:
-      return "Deactivated";
-  }
-  MUSTER_CHECK(false);
-}
-
 // The reason of Admitted=False of a workload without quota.
 constexpr const char* kNoReservation = "NoReservation";
 
-using ByReason = std::map<engine::ReasonCode, int64_t>;
+void Add(const engine::WaitCounts& counts, engine::WaitCounts* sum) {
+  for (size_t i = 0; i < engine::kReasonCodes; ++i) sum->by_reason[i] += counts.by_reason[i];
+  for (size_t i = 0; i < engine::kWaitCodes; ++i) sum->by_code[i] += counts.by_code[i];
+}
+
+// A series for each reason that anybody waits for.
+void SetUnadmitted(const engine::WaitCounts& waiting, const LabelValues& labels, GaugeFamily* family) {
+  for (size_t i = 0; i < engine::kReasonCodes; ++i) {
+    if (waiting.by_reason[i] == 0) continue;
+    LabelValues all = labels;
+    all.emplace_back(kNoReservation);
+    all.emplace_back(engine::Name(static_cast<engine::ReasonCode>(i)));
+    family->Set(all, static_cast<double>(waiting.by_reason[i]));
+  }
+}
 
 struct ClusterQueueGauges {
   GaugeFamily pending{{"kueue_pending_workloads",
@@ -62,6 +50,18 @@ struct ClusterQueueGauges {
   GaugeFamily unadmitted{{"kueue_unadmitted_workloads",
                           "Workloads that wait, by why they are not admitted",
                           {"cluster_queue", "reason", "underlying_cause"}}};
+  GaugeFamily waiting{{"muster_waiting_workloads",
+                       "Workloads that hold nothing, by the first thing in their way",
+                       {"cluster_queue", "code"}}};
+  GaugeFamily oldest{{"muster_oldest_waiting_timestamp_seconds",
+                      "Unix time since when the Workload has waited that has waited longest",
+                      {"cluster_queue"}}};
+  GaugeFamily hashes{{"kueue_pending_scheduling_hashes",
+                      "Different kinds of Workloads that wait; those of one kind fit, or fail to, alike",
+                      {"cluster_queue", "status"}}};
+  GaugeFamily requested{
+      {"kueue_cluster_queue_resource_pending", "Asked for by all that wait", {"cluster_queue", "resource"}}};
+  GaugeFamily finished{{"kueue_finished_workloads", "Finished Workloads that still exist", {"cluster_queue"}}};
   GaugeFamily reserving{{"kueue_reserving_active_workloads", "Workloads that hold quota", {"cluster_queue"}}};
   GaugeFamily admitted{{"kueue_admitted_active_workloads", "Admitted Workloads not finished", {"cluster_queue"}}};
   GaugeFamily status{{"kueue_cluster_queue_status",
@@ -70,8 +70,6 @@ struct ClusterQueueGauges {
   GaugeFamily info{{"kueue_cluster_queue_info",
                     "1, with the place in the tree of cohorts in the labels",
                     {"cluster_queue", "parent_cohort", "root_cohort"}}};
-  GaugeFamily cohort_info{
-      {"kueue_cohort_info", "1, with the cohort's place in the labels", {"cohort", "parent_cohort", "root_cohort"}}};
 
   static MetricName OfResource(const std::string& name, const std::string& help) {
     return {"kueue_cluster_queue_" + name, help, {"cohort", "cluster_queue", "flavor", "resource"}};
@@ -83,14 +81,16 @@ struct ClusterQueueGauges {
   GaugeFamily lending{OfResource("lending_limit", "Lending limit; +Inf: none")};
 
   void Add(const engine::ClusterQueueView& view, bool resources);
+  void AddPending(const std::string& name, const engine::PendingView& view);
+  void AddWaiting(const std::string& name, const engine::WaitCounts& counts);
   void Append(std::vector<prometheus::MetricFamily>* families) &&;
 };
 
 void ClusterQueueGauges::Add(const engine::ClusterQueueView& view, bool resources) {
   // What an inactive queue holds back is not looked at, whatever the engine calls it.
-  const int64_t waiting = view.pending_active + view.pending_inadmissible;
+  const int64_t all = view.pending_active + view.pending_inadmissible;
   pending.Set({view.name, "active"}, static_cast<double>(view.active ? view.pending_active : 0));
-  pending.Set({view.name, "inadmissible"}, static_cast<double>(view.active ? view.pending_inadmissible : waiting));
+  pending.Set({view.name, "inadmissible"}, static_cast<double>(view.active ? view.pending_inadmissible : all));
   reserving.Set({view.name}, static_cast<double>(view.reserving));
   admitted.Set({view.name}, static_cast<double>(view.admitted));
   const bool terminating = std::any_of(view.inactive.begin(), view.inactive.end(), [](const engine::Inactivity& why) {
@@ -111,9 +111,59 @@ void ClusterQueueGauges::Add(const engine::ClusterQueueView& view, bool resource
   }
 }
 
+void ClusterQueueGauges::AddPending(const std::string& name, const engine::PendingView& view) {
+  hashes.Set({name, "active"}, static_cast<double>(view.equivalences_active));
+  hashes.Set({name, "inadmissible"}, static_cast<double>(view.equivalences_inadmissible));
+  for (const auto& [resource, amount] : view.resources) requested.Set({name, resource}, ToUnits(resource, amount));
+  if (view.oldest.IsSet()) oldest.Set({name}, static_cast<double>(view.oldest.unix_nanos) / 1e9);
+}
+
+// `name` is empty for those of no ClusterQueue.
+void ClusterQueueGauges::AddWaiting(const std::string& name, const engine::WaitCounts& counts) {
+  for (size_t i = 0; i < engine::kWaitCodes; ++i) {
+    if (counts.by_code[i] == 0) continue;
+    waiting.Set({name, std::string(engine::Name(static_cast<engine::WaitCode>(i)))},
+                static_cast<double>(counts.by_code[i]));
+  }
+}
+
 void ClusterQueueGauges::Append(std::vector<prometheus::MetricFamily>* families) && {
-  for (GaugeFamily* family : {&pending, &unadmitted, &reserving, &admitted, &status, &info, &cohort_info, &reservation,
-                              &usage, &nominal, &borrowing, &lending}) {
+  for (GaugeFamily* family : {&pending, &unadmitted, &waiting, &oldest, &hashes, &requested, &finished, &reserving,
+                              &admitted, &status, &info, &reservation, &usage, &nominal, &borrowing, &lending}) {
+    families->push_back(std::move(*family).Take());
+  }
+}
+
+struct CohortGauges {
+  GaugeFamily info{
+      {"kueue_cohort_info", "1, with the cohort's place in the labels", {"cohort", "parent_cohort", "root_cohort"}}};
+  GaugeFamily quota{{"kueue_cohort_subtree_quota",
+                     "Quota of the Cohort and of all below it, as far as they lend it",
+                     {"cohort", "flavor", "resource"}}};
+  GaugeFamily reservations{{"kueue_cohort_subtree_resource_reservations",
+                            "Quota held in the ClusterQueues below the Cohort",
+                            {"cohort", "flavor", "resource"}}};
+  GaugeFamily admitted{{"kueue_cohort_subtree_admitted_active_workloads",
+                        "Admitted Workloads not finished, in the ClusterQueues below the Cohort",
+                        {"cohort"}}};
+
+  void Add(const engine::CohortView& view);
+  void Append(std::vector<prometheus::MetricFamily>* families) &&;
+};
+
+void CohortGauges::Add(const engine::CohortView& view) {
+  info.Set({view.name, view.parent, view.root}, 1);
+  admitted.Set({view.name}, static_cast<double>(view.admitted));
+  for (const engine::CohortQuota& q : view.quotas) {
+    const LabelValues labels = {view.name, q.flavor, q.resource};
+    // Nothing of a resource is no series, as in Kueue.
+    if (q.quota > Amount{0}) quota.Set(labels, ToUnits(q.resource, q.quota));
+    if (q.reserved > Amount{0}) reservations.Set(labels, ToUnits(q.resource, q.reserved));
+  }
+}
+
+void CohortGauges::Append(std::vector<prometheus::MetricFamily>* families) && {
+  for (GaugeFamily* family : {&info, &quota, &reservations, &admitted}) {
     families->push_back(std::move(*family).Take());
   }
 }
@@ -125,6 +175,8 @@ struct LocalQueueGauges {
   GaugeFamily unadmitted{{"kueue_local_queue_unadmitted_workloads",
                           "Workloads that wait, by why they are not admitted",
                           {"name", "namespace", "cluster_queue", "reason", "underlying_cause"}}};
+  GaugeFamily finished{
+      {"kueue_local_queue_finished_workloads", "Finished Workloads that still exist", {"name", "namespace"}}};
   GaugeFamily reserving{
       {"kueue_local_queue_reserving_active_workloads", "Workloads that hold quota", {"name", "namespace"}}};
   GaugeFamily admitted{
@@ -138,19 +190,16 @@ struct LocalQueueGauges {
                      "Quota held by admitted Workloads",
                      {"name", "namespace", "flavor", "resource"}}};
 
-  void Add(const engine::LocalQueueView& view, const ByReason& by_reason);
+  void Add(const engine::LocalQueueView& view);
   void Append(std::vector<prometheus::MetricFamily>* families) &&;
 };
 
-void LocalQueueGauges::Add(const engine::LocalQueueView& view, const ByReason& by_reason) {
+void LocalQueueGauges::Add(const engine::LocalQueueView& view) {
   const int64_t waiting = view.pending_active + view.pending_inadmissible;
   pending.Set({view.name, view.ns, "active"}, static_cast<double>(view.active ? view.pending_active : 0));
   pending.Set({view.name, view.ns, "inadmissible"},
               static_cast<double>(view.active ? view.pending_inadmissible : waiting));
-  for (const auto& [code, count] : by_reason) {
-    unadmitted.Set({view.name, view.ns, view.cluster_queue, kNoReservation, CauseName(code)},
-                   static_cast<double>(count));
-  }
+  SetUnadmitted(view.waiting, {view.name, view.ns, view.cluster_queue}, &unadmitted);
   reserving.Set({view.name, view.ns}, static_cast<double>(view.reserving));
   admitted.Set({view.name, view.ns}, static_cast<double>(view.admitted));
   status.Set({view.name, view.ns, "True"}, view.active ? 1 : 0);
@@ -164,35 +213,41 @@ void LocalQueueGauges::Add(const engine::LocalQueueView& view, const ByReason& b
 }
 
 void LocalQueueGauges::Append(std::vector<prometheus::MetricFamily>* families) && {
-  for (GaugeFamily* family : {&pending, &unadmitted, &reserving, &admitted, &status, &reservation, &usage}) {
+  for (GaugeFamily* family : {&pending, &unadmitted, &finished, &reserving, &admitted, &status, &reservation, &usage}) {
     families->push_back(std::move(*family).Take());
   }
 }
 
 }  // namespace
 
-void AppendQueueGauges(const engine::EngineSet& engine, const MetricsOptions& options,
+void AppendQueueGauges(const engine::EngineSet& engine, const FinishedCounts& finished, const MetricsOptions& options,
                        std::vector<prometheus::MetricFamily>* families) {
   ClusterQueueGauges cluster_queues;
   LocalQueueGauges local_queues;
-  std::map<std::string, ByReason> waiting;  // by ClusterQueue
+  std::map<std::string, engine::WaitCounts> waiting;  // by ClusterQueue
+  Add(engine.WaitingWithoutLocalQueue(), &waiting[""]);
   for (const auto& [ns, name] : engine.LocalQueueNames()) {
     const engine::LocalQueueView view = engine.ViewLocalQueue(ns, name);
-    const ByReason by_reason = engine.WaitingByReason(ns, name);
-    for (const auto& [code, count] : by_reason) waiting[view.cluster_queue][code] += count;
-    if (options.local_queues) local_queues.Add(view, by_reason);
+    Add(view.waiting, &waiting[view.cluster_queue]);
+    if (!options.local_queues) continue;
+    local_queues.Add(view);
+    const auto ended = finished.by_local_queue.find({ns, name});
+    local_queues.finished.Set({name, ns},
+                              static_cast<double>(ended == finished.by_local_queue.end() ? 0 : ended->second));
   }
+  for (const auto& [name, counts] : waiting) cluster_queues.AddWaiting(name, counts);
   for (const std::string& name : engine.ClusterQueueNames()) {
-    const engine::ClusterQueueView view = engine.ViewClusterQueue(name);
-    cluster_queues.Add(view, options.cluster_queue_resources);
-    for (const auto& [code, count] : waiting[name]) {
-      cluster_queues.unadmitted.Set({name, kNoReservation, CauseName(code)}, static_cast<double>(count));
-    }
+    cluster_queues.Add(engine.ViewClusterQueue(name), options.cluster_queue_resources);
+    cluster_queues.AddPending(name, engine.ViewPending(name));
+    SetUnadmitted(waiting[name], {name}, &cluster_queues.unadmitted);
+    const auto ended = finished.by_cluster_queue.find(name);
+    cluster_queues.finished.Set({name},
+                                static_cast<double>(ended == finished.by_cluster_queue.end() ? 0 : ended->second));
   }
-  for (const engine::CohortView& view : engine.ViewCohorts()) {
-    cluster_queues.cohort_info.Set({view.name, view.parent, view.root}, 1);
-  }
+  CohortGauges cohorts;
+  for (const engine::CohortView& view : engine.ViewCohorts()) cohorts.Add(view);
   std::move(cluster_queues).Append(families);
+  std::move(cohorts).Append(families);
   std::move(local_queues).Append(families);
 
   GaugeFamily unwritten(

@@ -12,7 +12,7 @@
 
 namespace muster::server {
 
-void AppendQueueGauges(const engine::EngineSet& engine, const MetricsOptions& options,
+void AppendQueueGauges(const engine::EngineSet& engine, const FinishedCounts& finished, const MetricsOptions& options,
                        std::vector<prometheus::MetricFamily>* families);
 
 }  // namespace muster::server

@@ -48,6 +48,11 @@ std::vector<Bad> BadQuotas(const char* kind, const char* parent) {
       {kind, alone + Quota("nominalQuota: '-1'") + "}",
        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: \"-1\""},
       {kind, alone + Quota("nominalQuota: 4x") + "}", ".nominalQuota: Invalid value: \"4x\""},
+      // Nothing can be counted in such numbers.
+      {kind, alone + Quota("nominalQuota: '1e-99999999999'") + "}", ".nominalQuota: Invalid value: \"1e-99999999999\""},
+      {kind, alone + Quota("nominalQuota: '1e9999'") + "}", ".nominalQuota: Invalid value: \"1e9999\""},
+      {kind, alone + Quota("nominalQuota: '" + std::string(65, '9') + "'") + "}",
+       ".nominalQuota: Too long: may not be more than 64 bytes"},
       {kind, alone + Quota("nominalQuota: 1.5") + "}", ".nominalQuota in body must be of type integer,string"},
       {kind, alone + Quota("borrowingLimit: 1") + "}", ".resources[0].nominalQuota: Required value"},
       {kind, with + Quota("nominalQuota: 1, borrowingLimit: '-2'") + "}", ".borrowingLimit: Invalid value: \"-2\""},

@@ -111,6 +111,24 @@ TEST_CASE("A waiting Workload tells why once something is in its way") {
   CHECK(Told(admitted) == std::vector<std::string>{kAdmitted, kReserved});
 }
 
+TEST_CASE("A condition of Muster's own tells what a Workload waits for, and is there only while it waits") {
+  WorkloadFacts facts;
+  engine::Obstacle missing;
+  missing.kind = engine::ObstacleKind::kLocalQueueMissing;
+  missing.object = "lq";
+  facts.waits_for = engine::Reason{engine::ReasonCode::kMisconfigured, {missing}, {}};
+  const WorkloadStatus waiting = Project({}, facts, After(1));
+  CHECK(Told(waiting) == std::vector<std::string>{
+                             "muster.dev/Waiting=True/LocalQueueMissing: LocalQueue lq doesn't exist; cleared when it "
+                             "is created"});
+  CHECK(Project(waiting, facts, After(9)) == waiting);
+  WorkloadFacts off = facts;
+  off.active = false;
+  for (const WorkloadFacts& next : {Admitted(), WorkloadFacts{}, off}) {
+    CHECK(k8s::FindCondition(Project(waiting, next, After(2)).conditions, "muster.dev/Waiting") == nullptr);
+  }
+}
+
 // Golden case clusterqueue-holdanddrain.
 TEST_CASE("An eviction is shown while pods go, after they are gone, and after the next reservation") {
   const std::string evicted = "Evicted=True/ClusterQueueStopped: The ClusterQueue is stopped";

@@ -40,6 +40,32 @@ TEST_CASE("An inactive ClusterQueue tells each reason with what it is about") {
         "cohorts form a cycle: a, b, uses what is not supported: spec.admissionChecksStrategy, spec.other.");
 }
 
+TEST_CASE("What cannot be read is told with object, field and value") {
+  CHECK(Active({{InactiveReason::kMisconfigured, {"spec.x: \"1e\" is not a quantity"}}}) ==
+        "False/Misconfigured: Can't admit new workloads: cannot read spec.x: \"1e\" is not a quantity.");
+  CHECK(Active({{InactiveReason::kFlavorMisconfigured, {"ResourceFlavor f: spec.y: bad"}}}) ==
+        "False/FlavorMisconfigured: Can't admit new workloads: cannot read ResourceFlavor f: spec.y: bad.");
+  CHECK(Active({{InactiveReason::kCohortMisconfigured, {"Cohort a: spec.z: bad", "Cohort b: spec.z: bad"}}}) ==
+        "False/CohortMisconfigured: Can't admit new workloads: cannot read Cohort a: spec.z: bad, Cohort b: spec.z: "
+        "bad.");
+}
+
+TEST_CASE("A status that somebody has spoilt counts as none and is written whole") {
+  const QueueStatus spoilt = DecodeQueueStatus(R"({"status":{"pendingWorkloads":-1,"reservingWorkloads":2}})");
+  CHECK_FALSE(spoilt.legible);
+  engine::ClusterQueueView view;
+  view.name = "cq";
+  view.active = true;
+  const QueueObject known{{}, spoilt};
+  const QueueStatus wanted = ProjectStatus(spoilt, 1, view, WallTime{1'000'000'000});
+  const std::string patch = EncodeStatusPatch(known, wanted, true);
+  for (const char* field : {"conditions", "flavorsReservation", "flavorsUsage", "pendingWorkloads",
+                            "reservingWorkloads", "admittedWorkloads"}) {
+    CHECK_THAT(patch, Catch::Contains(field));
+  }
+  CHECK(DecodeQueueStatus(R"({"status":{"pendingWorkloads":1}})").legible);
+}
+
 // Through the engine: of several reasons each has its own names.
 TEST_CASE("A stopped ClusterQueue without its flavors names them") {
   World world(1, false);

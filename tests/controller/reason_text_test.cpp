@@ -1,6 +1,8 @@
 #include "muster/controller/reason_text.h"
 
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 namespace muster::controller {
 namespace {
@@ -34,7 +36,7 @@ TEST_CASE("Missing quota is told for each resource, in the order of the texts") 
                       {Quota(ObstacleKind::kInsufficientUnused, "memory", 0, 332LL << 20),
                        Quota(ObstacleKind::kInsufficientUnused, "cpu", 0, 1000)},
                       {}};
-  CHECK(ReasonName(reason.code) == "WaitingForQuota");
+  CHECK(engine::Name(reason.code) == "WaitingForQuota");
   CHECK(ReasonMessage(reason) ==
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 1 more needed, "
         "insufficient unused quota for memory in flavor f, 332Mi more needed");
@@ -61,20 +63,117 @@ TEST_CASE("Queues that are missing or stopped are named") {
   CHECK(text(ObstacleKind::kNamespaceMismatch, "cq") == "workload namespace doesn't match ClusterQueue selector");
 }
 
-// Oracle category 10.
-TEST_CASE("Waiting for one's turn and failing along with an equal are told apart") {
+TEST_CASE("Waiting for one's turn has the reference's words") {
   CHECK(ReasonMessage({}) == "Workload is pending evaluation in the scheduling queue");
-  CHECK(ReasonMessage({ReasonCode::kPendingEvaluation, {Named(ObstacleKind::kEquivalentFailed, "")}, {}}) ==
-        "Bypassed scheduling evaluation because an equivalent workload recently failed");
+}
+
+TEST_CASE("A value that is out of its range is told with resource, value, limit and whose limit it is") {
+  Obstacle o;
+  o.kind = ObstacleKind::kRequestsExceedLimits;
+  o.field = "containers[0].resources.requests";
+  o.resource = "cpu";
+  o.requested = Amount{2000};
+  o.limit = Amount{1500};
+  const auto told = [&o] {
+    const Reason reason{ReasonCode::kMisconfigured, {o}, {}};
+    return ReasonMessage(reason) + " | " + std::string(engine::Name(engine::WaitCodeOf(reason))) + ": " +
+           WaitMessage(reason);
+  };
+  CHECK(
+      told() ==
+      "resources validation failed: containers[0].resources.requests[cpu]: 2 is above its limit of 1500m | "
+      "RequestsAboveLimits: containers[0].resources.requests[cpu]: 2 is above its limit of 1500m; cleared when the Job "
+      "is changed");
+  o.kind = ObstacleKind::kLimitRange;
+  o.field = "resources";
+  o.resource = "memory";
+  o.requested = Amount{1 << 20};
+  o.limit = Amount{4 << 20};
+  o.below = true;
+  o.object = "team-limits";
+  CHECK(told() ==
+        "resources didn't satisfy LimitRange constraints: resources[memory]: 1Mi is below the min of 4Mi of LimitRange "
+        "team-limits | OutsideLimitRange: resources[memory]: 1Mi is below the min of 4Mi of LimitRange team-limits; "
+        "cleared when the Job or the LimitRange is changed");
+  o.kind = ObstacleKind::kRuntimeClassMissing;
+  o.object = "gvisor";
+  CHECK(
+      told() ==
+      "RuntimeClass gvisor doesn't exist | RuntimeClassMissing: RuntimeClass gvisor doesn't exist; cleared when it is "
+      "created");
+}
+
+TEST_CASE("What is short is told with the numbers of the quota or limit in the way, and what clears it") {
+  Obstacle o = Quota(ObstacleKind::kInsufficientUnused, "cpu", 3000, 2000);
+  o.object = "cq";
+  o.bound_limit = Amount{4000};
+  o.used = Amount{3000};
+  const auto told = [&o](ReasonCode code) {
+    const Reason reason{code, {o}, {}};
+    return std::string(engine::Name(engine::WaitCodeOf(reason))) + ": " + WaitMessage(reason);
+  };
+  CHECK(told(ReasonCode::kWaitingForQuota) ==
+        "QuotaInUse: pod set main asks for 3 of cpu in flavor f, 2 more than is free: ClusterQueue cq uses 3 of 4; "
+        "cleared when 2 is released there, or the quota is raised");
+  o.bound = quota::Bound::kBorrowingLimit;
+  o.bound_limit = Amount{1000};
+  o.used = Amount{500};
+  CHECK(told(ReasonCode::kWaitingForQuota) ==
+        "BorrowingLimit: pod set main asks for 3 of cpu in flavor f, 2 more than is free: ClusterQueue cq has borrowed "
+        "500m of the 1 that its borrowingLimit allows; cleared when 2 is released there, or the limit is raised");
+  o.bound = quota::Bound::kLendingLimit;
+  o.object = "all";
+  o.of_cohort = true;
+  CHECK(told(ReasonCode::kWaitingForQuota) ==
+        "LendingLimit: pod set main asks for 3 of cpu in flavor f, 2 more than is free: lending limits in Cohort all "
+        "keep back 1 that is unused; cleared when 2 of what is lent is released, or a limit is raised");
+  o.kind = ObstacleKind::kExceedsMaximum;
+  o.limit = Amount{2000};
+  o.bound = quota::Bound::kQuota;
+  o.bound_limit = Amount{2000};
+  CHECK(told(ReasonCode::kExceedsMaxQuota) ==
+        "NeverFits: pod set main asks for 3 of cpu in flavor f, and can have 2 at most: the quota of Cohort all is 2; "
+        "cleared when that is raised, or the Job asks for less");
+}
+
+TEST_CASE("A blocker is named where its name is known, else by its UID") {
+  Reason reason{ReasonCode::kPendingEvaluation, {Named(ObstacleKind::kBehindStrictHead, "u")}, {{"u", "team", "big"}}};
+  CHECK(WaitMessage(reason) ==
+        "it stands behind the head of its StrictFIFO queue, which was Job big; cleared when that starts or goes");
+  reason.blockers = {{"u", "", ""}};
+  CHECK(WaitMessage(reason) ==
+        "it stands behind the head of its StrictFIFO queue, which was a Job of another namespace (UID u); cleared when "
+        "that starts or goes");
+}
+
+TEST_CASE("An inactive queue tells a waiting workload why it is") {
+  Obstacle o = Named(ObstacleKind::kClusterQueueInactive, "cq");
+  o.inactive = engine::InactiveReason::kCohortMisconfigured;
+  o.names = {"Cohort all: spec.x: bad"};
+  const Reason reason{ReasonCode::kSuspended, {o}, {}};
+  CHECK(ReasonMessage(reason) == "ClusterQueue cq is inactive");  // the reference's
+  CHECK(WaitMessage(reason) ==
+        "ClusterQueue cq depends on what cannot be read: Cohort all: spec.x: bad; cleared when that is mended");
+}
+
+// What no scenario reaches has a text all the same, and every code another name.
+TEST_CASE("Every code has a name of its own") {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < engine::kWaitCodes; ++i) names.insert(engine::Name(static_cast<engine::WaitCode>(i)));
+  CHECK(names.size() == engine::kWaitCodes);
 }
 
 TEST_CASE("Fresh numbers alone are not another reason") {
-  const Reason a{ReasonCode::kWaitingForQuota, {Quota(ObstacleKind::kInsufficientUnused, "cpu", 0, 1)}, {"x"}};
+  const Reason a{
+      ReasonCode::kWaitingForQuota, {Quota(ObstacleKind::kInsufficientUnused, "cpu", 0, 1)}, {{"x", "", ""}}};
   Reason b = a;
   b.obstacles[0].missing = Amount{5};
-  b.blockers = {"y"};
+  b.blockers = {{"y", "", ""}};
   CHECK(SameKind(a, b));
   b.obstacles[0].resource = "memory";
+  CHECK_FALSE(SameKind(a, b));
+  b = a;
+  b.obstacles[0].bound = quota::Bound::kBorrowingLimit;
   CHECK_FALSE(SameKind(a, b));
   b = a;
   b.code = ReasonCode::kExceedsMaxQuota;

@@ -80,7 +80,8 @@ void AllFinish(World& world, int jobs, Duration within = std::chrono::hours(1)) 
 
 // Usage, status and counters equal a recount from the objects.
 void AtRest(World& world, Process& muster) {
-  world.RunFor(std::chrono::minutes(3));
+  // A watch that has fallen silent is noticed after three minutes.
+  world.RunFor(std::chrono::minutes(4));
   muster.controller->engine()->Validate();
   const Json status = At(world.Get("clusterqueues", "", "cq"), "status");
   CHECK(sim::Number(sim::Get(status, "reservingWorkloads"), -1) == 0);
@@ -93,6 +94,7 @@ void AtRest(World& world, Process& muster) {
   world.RunFor(std::chrono::minutes(1));
   std::map<std::string, int> writes = world.Writes(before);
   writes.erase("update leases");
+  for (const auto& [write, count] : writes) UNSCOPED_INFO(write << ": " << count);
   CHECK(writes.empty());
 }
 

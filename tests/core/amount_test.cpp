@@ -99,6 +99,25 @@ TEST_CASE("a quantity beyond 64 bits is unlimited") {
   CHECK(Of("8Ei", "memory") == Amount::Unlimited());  // 2^63
 }
 
+// As resource.Quantity reads them: what is too small is one nano unit, of exponents the lower 32 bits count.
+TEST_CASE("absurd quantities are read as the API server reads them") {
+  CHECK(Of("1e-99999999999", "cpu") == Amount{1});  // the lower 32 bits are -1215752191
+  CHECK(Of("1e-2000000000", "cpu") == Amount{1});
+  CHECK(Of("-1e-2000000000", "cpu") == Amount{-1});
+  CHECK(Of("0e-99999999999", "cpu") == Amount{0});
+  CHECK(Of("1e2000000000", "memory") == Amount::Unlimited());
+  CHECK(Of("-1e2000000000", "memory") == Amount::Lowest());
+  CHECK(Of("7e4294967296", "memory") == Amount{7});  // 2^32
+  CHECK(Of(std::string(5000, '9'), "memory") == Amount::Unlimited());
+  CHECK(Of("0." + std::string(5000, '0') + "1", "memory") == Amount{1});
+  CHECK(Of(std::string(5000, '0') + "12", "memory") == Amount{12});
+  // More than 64 bits of an exponent are none.
+  for (const char* text : {"1e99999999999999999999", "1e-99999999999999999999", "1e1.5", "1ee5", "1e+-5"}) {
+    INFO(text);
+    CHECK(!Quantity::Parse(text).ok());
+  }
+}
+
 TEST_CASE("texts that are no quantities are refused") {
   for (const char* text : {"", " 1", "1 ", "one", "1.2.3", "1Kib", "--1", "1e", "0x10", "1,5", "m", ".", "NaN"}) {
     INFO(text);

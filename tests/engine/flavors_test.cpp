@@ -86,7 +86,7 @@ TEST_CASE("taints and labels keep a gang from a flavor, and both reasons are nam
   CHECK(cluster.Run().empty());
   CHECK(cluster.HoldOf("w")->code == ReasonCode::kNoMatchingFlavor);
   CHECK(KindsOf(cluster.HoldOf("w")) ==
-        std::vector<ObstacleKind>{ObstacleKind::kUntoleratedTaint, ObstacleKind::kAffinityMismatch});
+        std::vector<ObstacleKind>{ObstacleKind::kUntoleratedTaint, ObstacleKind::kNodeSelectorMismatch});
   // The flavor's own toleration is injected into the pods, so it counts; nothing else has to happen.
   gang::Toleration toleration;
   toleration.key = "gpu";

@@ -88,7 +88,7 @@ TEST_CASE("who waits behind a strict head is told so, with the head's name") {
   CHECK(OneObstacle(behind).kind == ObstacleKind::kBehindStrictHead);
   CHECK(OneObstacle(behind).object == "head");
   CHECK(behind->code == ReasonCode::kPendingEvaluation);
-  CHECK(behind->blockers == Uids{"head"});
+  CHECK(behind->blockers == std::vector<Blocker>{{"head", "ns", "head"}});
   // One that comes while the head is known not to fit is told at once; nobody is told twice.
   cluster.Submit(Gang("late", "q", 1, 4));
   CHECK(cluster.Run().empty());
@@ -166,11 +166,16 @@ TEST_CASE("equals are parked with the first that failed, and told why") {
   cluster.Submit(Gang("other", "q", 1, 3));
   CHECK(cluster.Run() == Uids{"other"});
   CHECK(OneObstacle(cluster.HoldOf("a")).kind == ObstacleKind::kInsufficientUnused);
+  CHECK(OneObstacle(cluster.HoldOf("a")).missing == Amount{1});  // 2 - (4 - 3)
   for (const char* uid : {"b", "c"}) {
     CHECK(cluster.PlaceOf(uid) == Place::kParked);
-    CHECK(cluster.HoldOf(uid)->code == ReasonCode::kWaitingForQuota);
-    CHECK(OneObstacle(cluster.HoldOf(uid)).kind == ObstacleKind::kEquivalentFailed);
+    CHECK(cluster.HoldOf(uid) == cluster.HoldOf("a"));
   }
+  // So is one that comes while they are parked, without being looked at.
+  cluster.Submit(Gang("late", "q", 2, 9));
+  CHECK(cluster.Run().empty());
+  CHECK(cluster.PlaceOf("late") == Place::kParked);
+  CHECK(OneObstacle(cluster.HoldOf("late")).missing == Amount{1});
   // What makes room for one of them wakes all, and the first takes it.
   cluster.Finish("running");
   CHECK(cluster.Run() == Uids{"a"});

@@ -35,7 +35,9 @@ class World {
       told_[object->meta.key()] = object;
     };
     handler.deleted = [this](const Informer<Thing>::Ptr& last) { MUSTER_CHECK(told_.erase(last->meta.key()) == 1); };
-    handler.undecodable = [](const absl::Status& status) { MUSTER_CHECK(!status.message().empty()); };
+    handler.undecodable = [](const k8s::ObjectMeta&, const absl::Status& status) {
+      MUSTER_CHECK(!status.message().empty());
+    };
     informer_ = std::make_unique<Informer<Thing>>(executor_.env(), &client_, kJobs, InformerOptions{}, Decode, handler);
     informer_->Start();
   }

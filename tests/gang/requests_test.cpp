@@ -68,7 +68,7 @@ TEST_CASE("limits stand in for requests that are missing, defaults of the namesp
   item.default_requests = Cpu("1");
   item.default_limits = Cpu("9");
   LimitRangeSummary limits;
-  limits.Add({item});
+  limits.Add("defaults", {item});
   AdjustResources(&pod, limits, nullptr);
   CHECK(MilliCpu(pod) == 1000);
 }
@@ -84,21 +84,38 @@ TEST_CASE("of several LimitRanges the first default, the least max and the great
   second.max = Cpu("3");
   second.min = Cpu("200m");
   LimitRangeSummary limits;
-  limits.Add({first});
-  limits.Add({second});
-  const LimitRangeItem* both = limits.Find("Container");
+  limits.Add("first", {first});
+  limits.Add("second", {second});
+  const LimitRangeSummary::Type* both = limits.Find("Container");
   REQUIRE(both != nullptr);
-  CHECK(both->default_requests.at("cpu") == Q("1"));
-  CHECK(both->max.at("cpu") == Q("3"));
-  CHECK(both->min.at("cpu") == Q("200m"));
+  CHECK(both->item.default_requests.at("cpu") == Q("1"));
+  CHECK(both->item.max.at("cpu") == Q("3"));
+  CHECK(both->item.min.at("cpu") == Q("200m"));
   CHECK(limits.Find("Pod") == nullptr);
   PodResources pod;
   pod.containers = {Asking("50m")};
-  CHECK(OutsideLimitRange(pod, limits).size() == 1);
+  CHECK(OutsideLimitRange(pod, limits) ==
+        std::vector<ResourceProblem>{{"containers[0].resources", "cpu", Q("50m"), Q("200m"), true, "second"}});
   pod.containers = {Asking("3")};
   CHECK(OutsideLimitRange(pod, limits).empty());
   pod.containers = {Asking("3001m")};
-  CHECK(OutsideLimitRange(pod, limits).size() == 1);
+  CHECK(OutsideLimitRange(pod, limits) ==
+        std::vector<ResourceProblem>{{"containers[0].resources", "cpu", Q("3001m"), Q("3"), false, "second"}});
+}
+
+TEST_CASE("what all containers ask for together is named as the pod's, with the LimitRange that is the tightest") {
+  LimitRangeItem loose;
+  loose.type = "Pod";
+  loose.max = Cpu("9");
+  LimitRangeItem tight = loose;
+  tight.max = Cpu("3");
+  LimitRangeSummary limits;
+  limits.Add("tight", {tight});
+  limits.Add("loose", {loose});
+  PodResources pod;
+  pod.containers = {Asking("2"), Asking("2")};
+  CHECK(OutsideLimitRange(pod, limits) ==
+        std::vector<ResourceProblem>{{"resources", "cpu", Q("4"), Q("3"), false, "tight"}});
 }
 
 TEST_CASE("a RuntimeClass gives its overhead to a pod that has none") {
@@ -116,9 +133,15 @@ TEST_CASE("a request above its limit is named with container and resource") {
   PodResources pod;
   pod.containers = {Asking("2")};
   pod.containers[0].resources.limits = Cpu("1");
-  const std::vector<ResourceProblem> problems = RequestsAboveLimits(pod);
-  REQUIRE(problems.size() == 1);
-  CHECK(problems[0].field == "containers[0].resources.requests[cpu]");
+  CHECK(RequestsAboveLimits(pod) ==
+        std::vector<ResourceProblem>{{"containers[0].resources.requests", "cpu", Q("2"), Q("1"), false, ""}});
+}
+
+TEST_CASE("a pod-level request above its limit is named as the pod's") {
+  PodResources pod;
+  pod.pod_level = ResourceRequirements{Cpu("2"), Cpu("1500m")};
+  CHECK(RequestsAboveLimits(pod) ==
+        std::vector<ResourceProblem>{{"resources.requests", "cpu", Q("2"), Q("1500m"), false, ""}});
 }
 
 TEST_CASE("excluded prefixes are dropped before anything is turned into something else") {

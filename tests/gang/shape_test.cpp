@@ -106,25 +106,27 @@ TEST_CASE("only taints that keep pods away count, and either list may tolerate t
   CHECK(FirstUntolerated(taints, a, b) == nullptr);
 }
 
-TEST_CASE("only the flavor's own label keys are looked at") {
+TEST_CASE("only the flavor's own label keys are looked at, selector and affinity each") {
   const Labels flavor = {{"zone", "a"}};
   Shape shape;
-  CHECK(MatchesNodeLabels(shape, flavor));
+  CHECK(MismatchedSelector(shape, flavor) == nullptr);
+  CHECK(MatchesAffinity(shape, flavor));
   shape.node_selector = {{"zone", "a"}, {"disk", "ssd"}};
-  CHECK(MatchesNodeLabels(shape, flavor));
+  CHECK(MismatchedSelector(shape, flavor) == nullptr);
   shape.node_selector = {{"zone", "b"}};
-  CHECK_FALSE(MatchesNodeLabels(shape, flavor));
-  shape.node_selector.clear();
+  REQUIRE(MismatchedSelector(shape, flavor) != nullptr);
+  CHECK(*MismatchedSelector(shape, flavor) == "zone");
+  CHECK(MatchesAffinity(shape, flavor));
   using Operator = Requirement::Operator;
   const Requirement in_b{"zone", Operator::kIn, {"b"}};
   const Requirement in_a{"zone", Operator::kIn, {"a"}};
   const Requirement other{"disk", Operator::kIn, {"ssd"}};
   shape.required_affinity = {{{in_b}, {}}};
-  CHECK_FALSE(MatchesNodeLabels(shape, flavor));
+  CHECK_FALSE(MatchesAffinity(shape, flavor));
   shape.required_affinity = {{{in_b}, {}}, {{in_a, other}, {}}};  // either term
-  CHECK(MatchesNodeLabels(shape, flavor));
+  CHECK(MatchesAffinity(shape, flavor));
   shape.required_affinity = {{{in_b}, {}}, {{other}, {}}};  // nothing is left of the second: no constraint
-  CHECK(MatchesNodeLabels(shape, flavor));
+  CHECK(MatchesAffinity(shape, flavor));
 }
 
 }  // namespace muster::gang

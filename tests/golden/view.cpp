@@ -17,6 +17,7 @@ Json ListOf(const Json& value) { return value.is_array() ? value : Json::array()
 Json Conditions(const Json& list) {
   Json out = Json::object();
   for (const Json& c : list) {
+    if (Text(Get(c, "type")).starts_with("muster.dev/")) continue;  // Muster's own
     out[Text(Get(c, "type"))] = {
         {"status", Get(c, "status")}, {"reason", Get(c, "reason")}, {"message", Get(c, "message")}};
   }

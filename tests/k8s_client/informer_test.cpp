@@ -54,7 +54,9 @@ struct Fixture {
     handler.deleted = [this](const Informer<Thing>::Ptr& last) {
       absl::StrAppend(&log, "-", last->meta.name, "=", last->value, " ");
     };
-    handler.undecodable = [this](const absl::Status& status) { errors.emplace_back(status.message()); };
+    handler.undecodable = [this](const k8s::ObjectMeta&, const absl::Status& status) {
+      errors.emplace_back(status.message());
+    };
     informer = std::make_unique<Informer<Thing>>(executor.env(), &client, kJobs, options, DecodeThing, handler);
   }
   // Listed at `version`, and watching.
@@ -632,7 +634,7 @@ TEST_CASE("an informer may be asked and told from its own handler") {
     }
   };
   handler.deleted = [](const Informer<Thing>::Ptr&) {};
-  handler.undecodable = [](const absl::Status&) {};
+  handler.undecodable = [](const k8s::ObjectMeta&, const absl::Status&) {};
   informer = std::make_unique<Informer<Thing>>(executor.env(), &client, kJobs, InformerOptions{}, DecodeThing, handler);
   informer->Start();
   executor.RunReady();

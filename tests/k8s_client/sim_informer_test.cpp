@@ -34,7 +34,7 @@ struct Fixture : SimWorld {
       CHECK(told.erase(last->meta.name) == 1);
       newest_of[last->meta.uid] = INT64_MAX;  // and never again
     };
-    handler.undecodable = [](const absl::Status& status) { FAIL(status.ToString()); };
+    handler.undecodable = [](const k8s::ObjectMeta&, const absl::Status& status) { FAIL(status.ToString()); };
     informer = std::make_unique<Informer<Thing>>(process.env, process.client.get(), kWorkloads, informer_options,
                                                  Thing::Decode, handler);
   }

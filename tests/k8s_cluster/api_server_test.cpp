@@ -135,7 +135,7 @@ TEST_CASE("create, get, patch, delete and watch a Job on a real API server") {
              seen.push_back((previous == nullptr ? "new " : "changed ") + object->meta.name);
            },
        .deleted = [&](const Informer<Meta>::Ptr& last) { seen.push_back("gone " + last->meta.name); },
-       .undecodable = [](const absl::Status& status) { FAIL(status); }});
+       .undecodable = [](const k8s::ObjectMeta&, const absl::Status& status) { FAIL(status); }});
   informer.Start();
   REQUIRE(me.loop.RunUntil([&] { return informer.synced(); }));
 

@@ -276,4 +276,72 @@ TEST_CASE("a summand that was unlimited leaves the others as they were") {
   CHECK(sum.IsNegative());
 }
 
+// By hand: root has 4 + 1 lent of 5; `own` uses 3 of its 4.
+TEST_CASE("what does not fit is told by the first limit in its way, in either book") {
+  Tree tree;
+  const NodeId root = tree.Cohort();
+  const CellId own = tree.Queue(root, Quota(4));
+  const CellId other = tree.Queue(root, Quota(5, std::nullopt, 1));  // keeps 4
+  const NodeId root_node = root;
+  tree.ledger.TakeBoth(own, Amount{3});
+  const auto why_not = [&](CellId cell, int64_t amount) {
+    REQUIRE_FALSE(tree.ledger.Fits(cell, Amount{amount}));
+    return tree.ledger.WhyNot(cell, Amount{amount});
+  };
+  // 2 are free in the root; 4 more would be, if all were lent.
+  Shortage shortage = why_not(own, 3);
+  CHECK(shortage.bound == Bound::kLendingLimit);
+  CHECK((shortage.node == root_node && shortage.limit == Amount{4}));
+  CHECK(why_not(own, 6).bound == Bound::kLendingLimit);
+  shortage = why_not(own, 7);
+  CHECK(shortage.bound == Bound::kQuota);
+  CHECK((shortage.node == root_node && shortage.limit == Amount{5} && shortage.used == Amount{3}));
+  // What it keeps for itself is its own, and helps it before all else: 4 + 2 are free for it.
+  CHECK(tree.ledger.Fits(other, Amount{6}));
+  CHECK(why_not(other, 7).bound == Bound::kQuota);
+  // In the planned book alone.
+  tree.ledger.Take(own, Amount{2}, Book::kPlanned);
+  CHECK(why_not(own, 1).bound == Bound::kLendingLimit);
+  tree.ledger.TakeBoth(other, Amount{4});
+  shortage = why_not(own, 1);
+  CHECK(shortage.bound == Bound::kQuota);
+  CHECK(shortage.used == Amount{5});
+  tree.ledger.Validate();
+}
+
+TEST_CASE("a borrowing limit is told by how much was borrowed, before anything above it") {
+  Tree tree;
+  const NodeId root = tree.Cohort();
+  const NodeId inner = tree.Cohort(root);
+  const CellId queue = tree.Queue(inner, Quota(2, 3));
+  tree.Queue(root, Quota(10));
+  tree.ledger.SetLimits(tree.ledger.Cell(inner, kCpu), Quota(0, 1));
+  tree.ledger.TakeBoth(queue, Amount{3});
+  Shortage shortage = tree.ledger.WhyNot(queue, Amount{1});
+  CHECK(shortage.bound == Bound::kBorrowingLimit);
+  CHECK((shortage.node == inner && shortage.limit == Amount{1} && shortage.used == Amount{1}));
+  shortage = tree.ledger.WhyNot(queue, Amount{3});
+  CHECK((shortage.bound == Bound::kBorrowingLimit && shortage.limit == Amount{3} && shortage.used == Amount{1}));
+  CHECK(shortage.node != inner);
+  CHECK(tree.ledger.WhyNever(queue, Amount{4}).node == inner);  // 2 + 1
+  CHECK(tree.ledger.WhyNever(queue, Amount{6}).limit == Amount{3});
+}
+
+TEST_CASE("what can never fit is told by quota, or by what others do not lend") {
+  Tree tree;
+  const NodeId root = tree.Cohort();
+  const CellId own = tree.Queue(root, Quota(4));
+  const CellId other = tree.Queue(root, Quota(5, std::nullopt, 1));
+  CHECK(tree.ledger.WhyNever(own, Amount{9}).bound == Bound::kLendingLimit);
+  CHECK(tree.ledger.WhyNever(own, Amount{10}).bound == Bound::kQuota);
+  CHECK(tree.ledger.WhyNever(own, Amount{10}).limit == Amount{5});
+  CHECK(tree.ledger.WhyNever(other, Amount{10}).bound == Bound::kQuota);
+  const CellId alone = tree.Queue(kNoNode, Quota(2, 1, 1));
+  CHECK(tree.ledger.WhyNever(alone, Amount{3}).bound == Bound::kQuota);
+  // Unlimited quota that is not lent.
+  tree.ledger.SetLimits(other, Limits{Amount::Unlimited(), std::nullopt, Amount{1}});
+  CHECK(tree.ledger.WhyNever(own, Amount{1'000'000}).bound == Bound::kLendingLimit);
+  tree.ledger.Validate();
+}
+
 }  // namespace muster::quota

@@ -37,12 +37,14 @@ struct World {
                 {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; },
                  [] {
                    return std::vector<InformerCounts>{{"Job", 3, 5}};
-                 }}) {}
+                 },
+                 [this] { return finished; }}) {}
   const engine::EngineSet* engine() const { return known ? &cluster.engine : nullptr; }
 
   engine::Cluster cluster;
   ReplicaRole role = ReplicaRole::kLeader;
   bool known = true;
+  FinishedCounts finished;
   Metrics metrics;
 };
 
@@ -143,6 +145,7 @@ TEST_CASE("local queues have series of their own") {
             "kueue_local_queue_unadmitted_workloads" + q +
             "cluster_queue=\"a\",reason=\"NoReservation\",underlying_cause=\"WaitingForQuota\",replica_role=\"leader\"}"
             " 1\n" +
+            "kueue_local_queue_finished_workloads" + q + "replica_role=\"leader\"} 0\n" +
             "kueue_local_queue_reserving_active_workloads" + q + "replica_role=\"leader\"} 1\n" +
             "kueue_local_queue_admitted_active_workloads" + q + "replica_role=\"leader\"} 1\n" +
             "kueue_local_queue_status" + q + "active=\"True\",replica_role=\"leader\"} 1\n" +
@@ -225,25 +228,133 @@ TEST_CASE("histograms have Kueue's buckets, upper bounds included") {
     world.metrics.QuotaReserved(queue, wait);
     world.metrics.Admitted(queue, wait, wait);
   }
-  std::string buckets;
   const std::string labels = "{cluster_queue=\"a\",priority_class=\"\",replica_role=\"leader\",le=\"";
-  // 14 bounds: 1, then 2.5 doubled twelve times.
-  const std::pair<const char*, int> kExpected[] = {{"1", 2},    {"2.5", 3},  {"5", 4},    {"10", 4},    {"20", 4},
-                                                   {"40", 4},   {"80", 4},   {"160", 4},  {"320", 4},   {"640", 4},
-                                                   {"1280", 4}, {"2560", 4}, {"5120", 4}, {"10240", 4}, {"+Inf", 6}};
-  for (const auto& [bound, count] : kExpected) {
-    buckets += "kueue_quota_reserved_wait_time_seconds_bucket" + labels + bound + "\"} " + std::to_string(count) + "\n";
+  // Kueue's: 1, then 2.5 doubled; and further, to 7.6 days.
+  const std::pair<const char*, int> kExpected[] = {
+      {"1", 2},     {"2.5", 3},   {"5", 4},     {"10", 4},     {"20", 4},     {"40", 4},     {"80", 4},
+      {"160", 4},   {"320", 4},   {"640", 4},   {"1280", 4},   {"2560", 4},   {"5120", 4},   {"10240", 4},
+      {"20480", 5}, {"40960", 5}, {"81920", 5}, {"163840", 6}, {"327680", 6}, {"655360", 6}, {"+Inf", 6}};
+  for (const std::string name : {"quota_reserved_wait_time", "admission_wait_time", "admission_checks_wait_time"}) {
+    const std::string metric = "kueue_" + name + "_seconds_bucket";
+    std::string buckets;
+    for (const auto& [bound, count] : kExpected) {
+      buckets += metric + labels + bound + "\"} " + std::to_string(count) + "\n";
+    }
+    CHECK(Lines(world.metrics, metric) == buckets);
   }
-  CHECK(Lines(world.metrics, "kueue_quota_reserved_wait_time_seconds_bucket") == buckets);
   // 1 + 1.001 + 5 + 20480 + 99999; what is negative counts as 0.
   CHECK(Lines(world.metrics, "kueue_quota_reserved_wait_time_seconds_sum") ==
         "kueue_quota_reserved_wait_time_seconds_sum{cluster_queue=\"a\",priority_class=\"\",replica_role=\"leader\"} "
         "120486.001\n");
-  // 16 bounds.
-  CHECK(Lines(world.metrics, "kueue_admission_wait_time_seconds_bucket" + labels + "20480") ==
-        "kueue_admission_wait_time_seconds_bucket" + labels + "20480\"} 5\n");
-  CHECK(Lines(world.metrics, "kueue_admission_wait_time_seconds_bucket" + labels + "40960") ==
-        "kueue_admission_wait_time_seconds_bucket" + labels + "40960\"} 5\n");
+}
+
+// "team" is under "all"; b is in "all" alone. Counted by hand.
+TEST_CASE("cohorts sum up quota, what is held, and who was admitted below them") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "team", 4000));
+  world.cluster.AddQueue(CpuQueue("b", "all", 2000, std::nullopt, 500));
+  engine::Cohort team;
+  team.name = "team";
+  team.parent = "all";
+  world.cluster.Apply(engine::CohortChanged{team});
+  world.cluster.Submit(Gang("one", "a", 3000));
+  world.cluster.Submit(Gang("two", "b", 1500));
+  REQUIRE(world.cluster.Run().size() == 2);
+  world.metrics.Admitted(Ref("a", "high"), seconds(1), seconds(0));
+  world.metrics.Admitted(Ref("b"), seconds(1), seconds(0));
+  const auto of = [](const std::string& cohort) {
+    return "{cohort=\"" + cohort + "\",flavor=\"f\",resource=\"cpu\",replica_role=\"leader\"} ";
+  };
+  // 4 of "team", and what b lends.
+  CHECK(Lines(world.metrics, "kueue_cohort_subtree_quota") ==
+        "kueue_cohort_subtree_quota" + of("all") + "4.5\nkueue_cohort_subtree_quota" + of("team") + "4\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_subtree_resource_reservations") ==
+        "kueue_cohort_subtree_resource_reservations" + of("all") + "4.5\nkueue_cohort_subtree_resource_reservations" +
+            of("team") + "3\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_subtree_admitted_active_workloads") ==
+        "kueue_cohort_subtree_admitted_active_workloads{cohort=\"all\",replica_role=\"leader\"} 2\n"
+        "kueue_cohort_subtree_admitted_active_workloads{cohort=\"team\",replica_role=\"leader\"} 1\n");
+  const std::string total = "kueue_cohort_subtree_admitted_workloads_total";
+  CHECK(Lines(world.metrics, total) ==
+        total + "{cohort=\"all\",priority_class=\"\",replica_role=\"leader\"} 1\n" + total +
+            "{cohort=\"all\",priority_class=\"high\",replica_role=\"leader\"} 1\n" + total +
+            "{cohort=\"team\",priority_class=\"high\",replica_role=\"leader\"} 1\n");
+  // "team" goes with its last queue and its object: nothing of it is left, and its quota and work are not "all"'s.
+  world.cluster.Finish("one");
+  world.cluster.Apply(engine::LocalQueueDeleted{"ns", "a"});
+  world.cluster.Apply(engine::ClusterQueueDeleted{"a"});
+  world.cluster.Apply(engine::CohortDeleted{"team"});
+  CHECK(RenderMetrics(world.metrics.Collect()).find("\"team\"") == std::string::npos);
+  CHECK(Lines(world.metrics, "kueue_cohort_subtree_quota") == "kueue_cohort_subtree_quota" + of("all") + "0.5\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_subtree_admitted_active_workloads") ==
+        "kueue_cohort_subtree_admitted_active_workloads{cohort=\"all\",replica_role=\"leader\"} 1\n");
+}
+
+TEST_CASE("those who wait are counted by the first thing in their way, with or without a queue") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.cluster.Submit(Gang("runs", "a", 3000, 1));
+  for (const char* uid : {"x", "y", "z"}) world.cluster.Submit(Gang(uid, "a", 2000, 2));
+  world.cluster.Submit(Gang("huge", "a", 5000, 3));
+  world.cluster.Submit(Gang("lost", "nowhere", 1));
+  REQUIRE(world.cluster.Run().size() == 1);
+  const auto of = [](const std::string& queue, const std::string& code) {
+    return "muster_waiting_workloads{cluster_queue=\"" + queue + "\",code=\"" + code + "\",replica_role=\"leader\"} ";
+  };
+  CHECK(Lines(world.metrics, "muster_waiting_workloads") ==
+        of("", "LocalQueueMissing") + "1\n" + of("a", "QuotaInUse") + "3\n" + of("a", "NeverFits") + "1\n");
+  CHECK(Lines(world.metrics, "muster_oldest_waiting_timestamp_seconds") ==
+        "muster_oldest_waiting_timestamp_seconds{cluster_queue=\"a\",replica_role=\"leader\"} 2\n");
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_resource_pending") ==
+        "kueue_cluster_queue_resource_pending{cluster_queue=\"a\",resource=\"cpu\",replica_role=\"leader\"} 11\n");
+  const std::string hashes = "kueue_pending_scheduling_hashes{cluster_queue=\"a\",status=";
+  CHECK(Lines(world.metrics, "kueue_pending_scheduling_hashes") ==
+        hashes + "\"active\",replica_role=\"leader\"} 0\n" + hashes + "\"inadmissible\",replica_role=\"leader\"} 2\n");
+}
+
+TEST_CASE("finished Workloads that still exist are counted by the queues that still exist") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.finished.by_cluster_queue = {{"a", 3}, {"gone", 5}};
+  world.finished.by_local_queue = {{{"ns", "a"}, 4}, {{"other", "a"}, 6}};
+  CHECK(Lines(world.metrics, "kueue_finished_workloads{") ==
+        "kueue_finished_workloads{cluster_queue=\"a\",replica_role=\"leader\"} 3\n");
+  CHECK(Lines(world.metrics, "kueue_local_queue_finished_workloads{") ==
+        "kueue_local_queue_finished_workloads{name=\"a\",namespace=\"ns\",replica_role=\"leader\"} 4\n");
+}
+
+// A new leader's engine is filled from the objects: what it shows does not depend on what the old one counted.
+TEST_CASE("after a restart or a change of leader the gauges are as they were before it") {
+  World before({.cluster_queue_resources = true, .local_queues = true});
+  World after({.cluster_queue_resources = true, .local_queues = true});
+  engine::Workload held = Gang("runs", "a", 3000, 1);
+  for (World* world : {&before, &after}) {
+    world->cluster.AddQueue(CpuQueue("a", "team", 4000));
+    world->cluster.AddQueue(CpuQueue("b", "team", 1000));
+    world->cluster.Submit(held);
+    if (world == &before) {
+      REQUIRE(world->cluster.Run().size() == 1);
+      // As its record will tell the next leader.
+      const engine::WorkloadView view = *before.cluster.engine.ViewWorkload("runs");
+      held.held = engine::HeldClaim{view.claim, engine::ClaimState::kWritten, view.admission, engine::At(100)};
+    }
+    world->cluster.Submit(Gang("waits", "b", 3000, 2));
+    world->cluster.Submit(Gang("lost", "nowhere", 1));
+    CHECK(world->cluster.Run().empty());
+  }
+  const auto gauges = [](World* world) {
+    std::string out;
+    for (const std::string& line :
+         std::vector<std::string>(absl::StrSplit(RenderMetrics(world->metrics.Collect()), '\n'))) {
+      if (line.find("cluster_queue") != std::string::npos || line.find("cohort") != std::string::npos ||
+          line.find("local_queue") != std::string::npos) {
+        out += line + "\n";
+      }
+    }
+    return out;
+  };
+  CHECK_FALSE(gauges(&before).empty());
+  CHECK(gauges(&after) == gauges(&before));
 }
 
 TEST_CASE("the series of a queue go away with it, and nothing else does") {
@@ -307,6 +418,7 @@ TEST_CASE("build_info has no role, and every family has a help text and a type")
 TEST_CASE("docs/metrics.md names every metric there can be") {
   World world({.cluster_queue_resources = true, .local_queues = true});
   world.cluster.AddQueue(CpuQueue("a", "team", 4000));
+  world.cluster.Submit(Gang("runs", "a", 1000));
   world.cluster.Submit(Gang("waits", "a", 9000));
   world.cluster.Run();
   Metrics& m = world.metrics;

@@ -26,7 +26,8 @@ struct Served {
                 {[] { return nullptr; }, [this] { return role; }, [this] { return problems; },
                  [this] {
                    return std::vector<InformerCounts>{{"Job", problems, 0}};
-                 }}) {
+                 },
+                 [] { return FinishedCounts{}; }}) {
     auto started =
         HttpServer::Start({"127.0.0.1", 0}, {{"/metrics", MetricsHandler(&executor, &metrics)},
                                              {"/livez", LivenessHandler("livez", &heartbeat)},

@@ -38,6 +38,12 @@ struct Health {
   std::optional<size_t> release_left;
 };
 
+// Finished Workloads that still exist.
+struct FinishedCounts {
+  std::map<std::string, int64_t> by_cluster_queue;                        // that they were admitted to
+  std::map<std::pair<std::string, std::string>, int64_t> by_local_queue;  // (namespace, name)
+};
+
 class Controller {
  public:
   // REQUIRES: what the pointers point to outlives it. `lost_leadership`: the process must exit.
@@ -54,6 +60,7 @@ class Controller {
   Health health() const;
   // The read side for metrics and explanations; null before the first complete state.
   const engine::EngineSet* engine() const;
+  const FinishedCounts& finished() const;
 
  private:
   class Impl;

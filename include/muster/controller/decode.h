@@ -63,7 +63,7 @@ struct RequestContext {
 
 struct ShapedPod {
   gang::Shape shape;
-  std::vector<engine::Obstacle> invalid;  // kRequestsExceedLimits, kLimitRange
+  std::vector<engine::Obstacle> invalid;  // kRequestsExceedLimits, kLimitRange, kRuntimeClassMissing
 };
 ShapedPod MakeShape(const PodTemplate& pod, const RequestContext& context, std::string_view pod_set);
 

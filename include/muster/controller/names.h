@@ -1,5 +1,5 @@
 // The labels, annotations and generated names that users and other tools know Muster's objects by. All but
-// the two under muster.dev are Kueue's.
+// those under muster.dev are Kueue's.
 //
 // Source: kueue_semantics 1.10, 2.2.
 // Threading: constants and pure functions.
@@ -31,6 +31,7 @@ inline constexpr std::string_view kClaimAnnotation = "muster.dev/claim";
 // The value of the WorkloadPriorityClass when somebody set another spec.priority: that one counts until the class is
 // edited.
 inline constexpr std::string_view kPriorityEditAnnotation = "muster.dev/priority-set-over";
+inline constexpr std::string_view kWaitingCondition = "muster.dev/Waiting";
 
 // On pod templates.
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
@@ -45,6 +46,7 @@ inline constexpr std::string_view kJobPodSet = "main";
 inline constexpr std::string_view kAdmissionReporter = "kueue-admission";
 inline constexpr std::string_view kWorkloadReporter = "kueue-workload-controller";
 inline constexpr std::string_view kJobReporter = "batch/job-kueue-controller";
+inline constexpr std::string_view kObjectReporter = "muster.dev/controller";  // on what cannot be read
 
 // The name of the Workload made for an owner: deterministic, so that creating it twice meets itself.
 std::string WorkloadName(std::string_view kind, std::string_view group, std::string_view owner_name,

@@ -25,8 +25,10 @@ struct WorkloadFacts {
   };
   State state = State::kPending;
   bool active = true;  // spec.active
-  // Of kPending: why; unset while nobody looked at it.
+  // Of kPending: why, as the reference shows it; unset while nobody looked at it.
   std::optional<engine::Reason> reason;
+  // Of kPending: why, for the condition muster.dev/Waiting; unset where nothing but its turn is waited for.
+  std::optional<engine::Reason> waits_for;
   // Of kPending: what it asks for.
   std::vector<PodSetRequests> requests;
   // Of kAdmitted and kEvicting, and of kFinished where it was admitted.

@@ -4,8 +4,6 @@
 // Threading: values and pure functions.
 #pragma once
 
-#include <absl/status/statusor.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +36,8 @@ struct QueueStatus {
   int64_t admitted = 0;
   // Whether the counts are there at all: an empty status is not one with zeros.
   bool present = false;
+  // Somebody has spoilt it: it counts as empty, and is written whole.
+  bool legible = true;
   friend bool operator==(const QueueStatus&, const QueueStatus&) = default;
 };
 
@@ -47,7 +47,8 @@ struct QueueObject {
   QueueStatus status;
 };
 
-absl::StatusOr<QueueObject> DecodeQueueObject(std::string_view json, bool cluster_queue);
+// Of a ClusterQueue or LocalQueue.
+QueueStatus DecodeQueueStatus(std::string_view json);
 
 QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
                           WallTime now);

@@ -1,4 +1,4 @@
-// Why a workload waits, in the reference's words.
+// Why a workload waits, in the reference's words, and in Muster's own.
 //
 // Source: kueue_semantics 1.6, 4.6, 5.3, 5.6; the golden cases and oracle category 10.
 // Threading: pure functions.
@@ -12,11 +12,15 @@
 
 namespace muster::controller {
 
-// The reason of the condition QuotaReserved=False.
-std::string_view ReasonName(engine::ReasonCode code);
+// What a condition's message can hold, in bytes; longer texts are cut and end in " ...".
+inline constexpr size_t kConditionMessageMax = 32768;
 
-// The message of that condition. Conditions hold at most 32768 bytes; longer texts end in " ...".
+// The message of the condition QuotaReserved=False.
 std::string ReasonMessage(const engine::Reason& reason);
+
+// The message of the condition muster.dev/Waiting: the first thing in the way with its numbers and names, and what
+// clears it. Who may read the Workload may read it: a blocker is named where its name is set.
+std::string WaitMessage(const engine::Reason& reason);
 
 // Whether two reasons tell a user the same thing apart from numbers: then the second is not worth a write.
 bool SameKind(const engine::Reason& a, const engine::Reason& b);

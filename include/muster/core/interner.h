@@ -37,6 +37,12 @@ class Interner {
     ids_.emplace(names_.back(), id);
     return id;
   }
+  // REQUIRES: it was interned.
+  IdType Find(std::string_view name) const {
+    const auto it = ids_.find(name);
+    MUSTER_CHECK(it != ids_.end());
+    return it->second;
+  }
   const std::string& Name(IdType id) const {
     MUSTER_CHECK(id.value < names_.size());
     return names_[id.value];

@@ -13,9 +13,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -157,20 +158,29 @@ struct FlavorUsage {
   Amount borrowed;  // what of `reserved` is above nominal; 0 in a queue without cohort
 };
 
-enum class InactiveReason : uint8_t { kTerminating, kStopped, kFlavorNotFound, kCohortCycle, kUnsupported };
-
 // One reason for which a ClusterQueue admits nothing.
 struct Inactivity {
   InactiveReason reason = InactiveReason::kStopped;
-  // The missing flavors, the cohorts of the cycle, or the fields that are not supported.
+  // The missing flavors, the cohorts of the cycle, or the fields that are not supported. Of what cannot be read, one
+  // text for each object, with the field and its value.
   std::vector<std::string> names;
   friend bool operator==(const Inactivity&, const Inactivity&) = default;
 };
 
+struct CohortQuota {
+  std::string flavor;
+  std::string resource;
+  Amount quota;     // its own, and what all below lend it
+  Amount reserved;  // by all ClusterQueues below it
+  friend bool operator==(const CohortQuota&, const CohortQuota&) = default;
+};
+
 struct CohortView {
   std::string name;
-  std::string parent;  // as declared; empty: none
-  std::string root;    // of its tree; a cohort on a cycle is the root of its own
+  std::string parent;               // as declared; empty: none
+  std::string root;                 // of its tree; a cohort on a cycle is the root of its own
+  int64_t admitted = 0;             // in all ClusterQueues below it
+  std::vector<CohortQuota> quotas;  // sorted by flavor and resource
   friend bool operator==(const CohortView&, const CohortView&) = default;
 };
 
@@ -187,25 +197,39 @@ struct ClusterQueueView {
   std::vector<FlavorUsage> usage;  // in the order of the spec: groups, flavors, resources
 };
 
+// What waits in a ClusterQueue, as metrics show it.
+struct PendingView {
+  // Distinct equivalences among those that are to be looked at, and among the others.
+  int64_t equivalences_active = 0;
+  int64_t equivalences_inadmissible = 0;
+  WallTime oldest;  // since when the one has waited that has waited longest; unset: nobody waits
+  // Asked for by all together, of each covered resource and each other that is asked for; sorted by resource.
+  std::vector<std::pair<std::string, Amount>> resources;
+};
+
 struct LocalQueueView {
   std::string ns;
   std::string name;
   std::string cluster_queue;
   bool active = false;
-  bool stopped = false;  // its own stop policy
+  bool stopped = false;       // its own stop policy
+  std::string misconfigured;  // what of its spec cannot be read
   bool cluster_queue_exists = false;
   int64_t pending_active = 0;
   int64_t pending_inadmissible = 0;
   int64_t reserving = 0;
   int64_t admitted = 0;
+  WaitCounts waiting;              // all that hold nothing and are not deactivated
   std::vector<FlavorUsage> usage;  // nominal and limits are not set
 };
 
+// All that is known of why one workload waits, or what it holds.
 struct WorkloadView {
   enum class Place : uint8_t { kUnqueued, kActive, kParked, kHolding };
   Place place = Place::kUnqueued;
   std::string cluster_queue;  // empty where it has none
-  Reason reason;              // of waiting; meaningless while holding
+  // Of waiting; meaningless while holding. With the numbers of the last attempt of it or its like; blockers by now.
+  Reason reason;
   ClaimId claim;
   ClaimState claim_state = ClaimState::kGone;
   Admission admission;  // while holding
@@ -257,11 +281,15 @@ class EngineSet {
   std::vector<std::string> ClusterQueueNames() const;                                   // sorted
   // Every cohort that exists or is named by a ClusterQueue or as a parent, by name.
   std::vector<CohortView> ViewCohorts() const;
+  std::vector<std::string> CohortNames() const;                              // of those
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;  // sorted
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
-  // The waiting workloads of a LocalQueue by why they wait; those that were not looked at yet are
-  // kPendingEvaluation. Walks all of them. REQUIRES: it was applied
-  std::map<ReasonCode, int64_t> WaitingByReason(const std::string& ns, const std::string& name) const;
+  // Takes time with the number of distinct shapes that wait, not of workloads. REQUIRES: it was applied
+  PendingView ViewPending(const std::string& cluster_queue) const;
+  // Those that wait for LocalQueues that do not exist.
+  WaitCounts WaitingWithoutLocalQueue() const;
+  // The cohorts that a ClusterQueue is in, from the nearest up.
+  std::vector<std::string> CohortsOf(const std::string& cluster_queue) const;
   // Since the last call.
   ChangedQueues TakeChangedQueues();
   int64_t unwritten_claims() const;

@@ -25,6 +25,7 @@ struct ResourceFlavor {
   std::vector<gang::Taint> node_taints;
   std::vector<gang::Toleration> tolerations;
   std::string topology_name;
+  std::string misconfigured{};  // the first field that cannot be read, and its value; empty: none
   friend bool operator==(const ResourceFlavor&, const ResourceFlavor&) = default;
 };
 
@@ -89,6 +90,7 @@ struct ClusterQueue {
   std::vector<AdmissionCheckRule> admission_checks;
   StopPolicy stop_policy = StopPolicy::kNone;
   FairWeight fair_weight;
+  std::string misconfigured{};  // as above; an amount that cannot be read is zero
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 
@@ -97,6 +99,7 @@ struct Cohort {
   std::string parent;  // empty: root
   std::vector<ResourceGroup> resource_groups;
   FairWeight fair_weight;
+  std::string misconfigured{};  // as above
   friend bool operator==(const Cohort&, const Cohort&) = default;
 };
 
@@ -106,6 +109,7 @@ struct LocalQueue {
   std::string cluster_queue;
   StopPolicy stop_policy = StopPolicy::kNone;
   FairWeight fair_weight;
+  std::string misconfigured{};  // as above
   friend bool operator==(const LocalQueue&, const LocalQueue&) = default;
 };
 
@@ -181,8 +185,8 @@ struct Workload {
   // Not to be tried before this time (a back-off); unset: at once.
   WallTime not_before;
   std::vector<PodSet> pod_sets;
-  // What was found wrong with it while it was decoded (kRequestsExceedLimits, kLimitRange): it is never
-  // admitted like this, and waits as kMisconfigured.
+  // What was found wrong with it while it was decoded (kRequestsExceedLimits, kLimitRange, kRuntimeClassMissing): it
+  // is never admitted like this, and waits as kMisconfigured.
   std::vector<Obstacle> invalid;
   std::optional<HeldClaim> held;
 };

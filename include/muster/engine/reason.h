@@ -2,14 +2,18 @@
 // labels.
 //
 // Source: kueue_semantics 1.6 (reasons of QuotaReserved=False), 5.3, 5.6.
-// Threading: values.
+// Threading: values and pure functions.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/core/amount.h"
+#include "muster/quota/bound.h"
 
 namespace muster::engine {
 
@@ -26,29 +30,45 @@ enum class ReasonCode : uint8_t {
   kAdmissionGated,
   kDeactivated,
 };
+inline constexpr size_t kReasonCodes = static_cast<size_t>(ReasonCode::kDeactivated) + 1;
+
+// Why a ClusterQueue admits nothing; in Kueue's order of precedence, with what Muster adds.
+enum class InactiveReason : uint8_t {
+  kTerminating,
+  kStopped,
+  kMisconfigured,  // its own spec cannot be read
+  kFlavorNotFound,
+  kFlavorMisconfigured,  // the spec of a flavor of its cannot be read
+  kCohortCycle,
+  kCohortMisconfigured,  // likewise of a cohort that it is in
+  kAdmissionChecks,      // asks for checks, which are not supported
+  kUnsupported,
+};
 
 // What exactly stands in the way; several may hold at once, one a flavor and resource.
 enum class ObstacleKind : uint8_t {
-  kAdmissionGated,        // object = who holds it back
-  kLocalQueueMissing,     // object
-  kLocalQueueStopped,     // object
-  kClusterQueueMissing,   // object
-  kClusterQueueInactive,  // object
-  kNamespaceMismatch,     // object = the ClusterQueue
-  kResourceNotCovered,    // pod_set, resource
-  kFlavorNotFound,        // pod_set, flavor
-  kUntoleratedTaint,      // pod_set, flavor, object = the taint "key=value:effect"
-  kAffinityMismatch,      // pod_set, flavor
-  kExceedsMaximum,        // pod_set, flavor, resource; amounts: requested, assumed, limit
-  kInsufficientUnused,    // pod_set, flavor, resource; amounts: requested, missing
-  kNoRoom,                // pod_set, flavor: the machines of the flavor have no place for it
-  kLostToAnother,         // nominated, but another workload of the pass took the room
-  kBehindStrictHead,      // object = uid of the StrictFIFO head it waits behind
-  kEquivalentFailed,      // a workload of the same shape just failed
-  kStartRefused,          // object = the API server's message; the write will be tried again
-  kBackingOff,            // not_before has not come
-  kRequestsExceedLimits,  // object = field and values
-  kLimitRange,            // object = field and values
+  kAdmissionGated,           // object = who holds it back
+  kLocalQueueMissing,        // object
+  kLocalQueueStopped,        // object
+  kLocalQueueMisconfigured,  // object, names = the field and its value
+  kClusterQueueMissing,      // object
+  kClusterQueueInactive,     // object, inactive, names = as of the Inactivity
+  kNamespaceMismatch,        // object = the ClusterQueue
+  kResourceNotCovered,       // pod_set, resource, requested; object = the ClusterQueue
+  kFlavorNotFound,           // pod_set, flavor
+  kUntoleratedTaint,         // pod_set, flavor, object = the taint "key=value:effect"
+  kNodeSelectorMismatch,     // pod_set, flavor, object = what is selected, "key=value"
+  kNodeAffinityMismatch,     // pod_set, flavor
+  kExceedsMaximum,           // pod_set, flavor, resource; amounts: requested, assumed, limit; the bound
+  kInsufficientUnused,       // pod_set, flavor, resource; amounts: requested, assumed, missing; the bound
+  kNoRoom,                   // pod_set, flavor: the machines of the flavor have no place for it
+  kLostToAnother,            // nominated, but another workload of the pass took the room; object = the ClusterQueue
+  kBehindStrictHead,         // object = uid of the StrictFIFO head it waits behind, who is the one blocker
+  kStartRefused,             // object = the API server's message; the write will be tried again
+  kBackingOff,               // not_before has not come
+  kRequestsExceedLimits,     // pod_set, field, resource; amounts: requested, limit
+  kLimitRange,               // likewise; object = the LimitRange
+  kRuntimeClassMissing,      // pod_set, object
 };
 
 struct Obstacle {
@@ -57,19 +77,87 @@ struct Obstacle {
   std::string flavor;
   std::string resource;
   std::string object;
-  Amount requested;  // this pod set's own request
+  Amount requested;  // this pod set's own request; of a field, its value
   Amount assumed;    // what earlier pod sets of the same workload take of it
-  Amount limit;      // the most it could ever have
+  Amount limit;      // the most it could ever have, or may have
   Amount missing;    // what would have to be freed
+  // The first quota or limit in the way, from the ClusterQueue up: that of the ClusterQueue or Cohort `object`.
+  quota::Bound bound = quota::Bound::kQuota;
+  bool of_cohort = false;
+  Amount bound_limit;  // as of quota::Shortage
+  Amount used;         // likewise
+  std::string field;   // "containers[0].resources.requests"
+  bool below = false;  // of kLimitRange: `limit` is a minimum
+  InactiveReason inactive = InactiveReason::kStopped;
+  std::vector<std::string> names;
   friend bool operator==(const Obstacle&, const Obstacle&) = default;
+};
+
+// A workload that is in the way of another.
+struct Blocker {
+  std::string uid;
+  std::string ns;
+  std::string name;
+  friend bool operator==(const Blocker&, const Blocker&) = default;
 };
 
 struct Reason {
   ReasonCode code = ReasonCode::kPendingEvaluation;
   std::vector<Obstacle> obstacles;
-  // Workloads (uid) that hold what is missing, or stand before this one; at most a handful.
-  std::vector<std::string> blockers;
+  // Those who hold what is missing, or stand before this one; at most a handful.
+  std::vector<Blocker> blockers;
   friend bool operator==(const Reason&, const Reason&) = default;
+};
+
+// The first thing in the way, finer than the reason of the condition: one for each waiting workload. Scripts and
+// alerts use the names that the controller gives them, so none is ever renamed.
+enum class WaitCode : uint8_t {
+  kPendingEvaluation,
+  kQuotaInUse,
+  kBorrowingLimit,
+  kLendingLimit,
+  kNeverFits,
+  kResourceNotCovered,
+  kFlavorMissing,
+  kUntoleratedTaint,
+  kNodeSelectorMismatch,
+  kNodeAffinityMismatch,
+  kNoRoom,
+  kLostToAnother,
+  kBehindStrictHead,
+  kNamespaceMismatch,
+  kLocalQueueMissing,
+  kLocalQueueStopped,
+  kLocalQueueMisconfigured,
+  kClusterQueueMissing,
+  kClusterQueueStopped,
+  kClusterQueueTerminating,
+  kClusterQueueMisconfigured,  // or a flavor or cohort of its
+  kAdmissionCheck,
+  kUnsupported,
+  kStartRefused,
+  kBackingOff,
+  kRequestsAboveLimits,
+  kOutsideLimitRange,
+  kRuntimeClassMissing,
+  kAdmissionGated,
+  kDeactivated,
+};
+inline constexpr size_t kWaitCodes = static_cast<size_t>(WaitCode::kDeactivated) + 1;
+
+// The obstacle that `reason.code` comes from; null where there is none.
+const Obstacle* DecisiveObstacle(const Reason& reason);
+WaitCode WaitCodeOf(const Reason& reason);
+
+// As conditions and metrics have them: "WaitingForQuota", "QuotaInUse".
+std::string_view Name(ReasonCode code);
+std::string_view Name(WaitCode code);
+
+// How many wait, by why.
+struct WaitCounts {
+  std::array<int64_t, kReasonCodes> by_reason{};
+  std::array<int64_t, kWaitCodes> by_code{};
+  friend bool operator==(const WaitCounts&, const WaitCounts&) = default;
 };
 
 }  // namespace muster::engine

@@ -55,12 +55,19 @@ using LimitRange = std::vector<LimitRangeItem>;
 // All LimitRanges of a namespace in one: of each default the first, the least max, the greatest min.
 class LimitRangeSummary {
  public:
-  void Add(const LimitRange& range);
+  struct Type {
+    LimitRangeItem item;
+    // The LimitRanges that the bounds come from, by resource.
+    std::map<std::string, std::string, std::less<>> max_from;
+    std::map<std::string, std::string, std::less<>> min_from;
+  };
+
+  void Add(std::string_view name, const LimitRange& range);
   // Null where nothing limits that type.
-  const LimitRangeItem* Find(std::string_view type) const;
+  const Type* Find(std::string_view type) const;
 
  private:
-  std::map<std::string, LimitRangeItem, std::less<>> types_;
+  std::map<std::string, Type, std::less<>> types_;
 };
 
 // One resource turned into others, as the configuration file has it.
@@ -87,10 +94,15 @@ ResourceList Configure(const ResourceList& requests, const RequestConfig& config
 // RETURNS: base units, rounded up, never negative.
 std::map<std::string, Amount, std::less<>> ToAmounts(const ResourceList& requests);
 
-// One thing that is wrong with a pod: where, and with which values.
+// One value of a pod that is wrong.
 struct ResourceProblem {
-  std::string field;  // "containers[0].resources.requests[cpu]"
-  std::string detail;
+  std::string field;  // "containers[0].resources.requests"; "resources" is the pod as a whole
+  std::string resource;
+  Quantity value;
+  Quantity limit;
+  bool below = false;       // `limit` is a minimum
+  std::string limit_range;  // whose bound it is
+  friend bool operator==(const ResourceProblem&, const ResourceProblem&) = default;
 };
 
 // Of an adjusted pod: requests that are above their limits.

@@ -62,10 +62,12 @@ using ShapePtr = std::shared_ptr<const Shape>;
 const Taint* FirstUntolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations,
                               const std::vector<Toleration>& more_tolerations);
 
-// Whether nodes with exactly these labels would do for the pod, looking at no other label keys: terms and
-// selectors of other keys are left out, and a term with nothing left admits everything.
+// Whether nodes with exactly these labels would do for the pod, looking at no other label keys: selectors and terms
+// of other keys are left out, and a term with nothing left admits everything.
 // Source: kueue_semantics 5.6.
-bool MatchesNodeLabels(const Shape& shape, const Labels& node_labels);
+// RETURNS: a key of the node selector that wants another value; null if none does.
+const std::string* MismatchedSelector(const Shape& shape, const Labels& node_labels);
+bool MatchesAffinity(const Shape& shape, const Labels& node_labels);
 
 // RETURNS: a hash that is equal for equal shapes in every process.
 void AddToHash(const Shape& shape, StateHash* hash);

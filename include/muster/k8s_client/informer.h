@@ -109,17 +109,26 @@ class Informer final : private Reflector::Sink {
     std::function<void(const Ptr& last)> deleted;
     // An object that was never read is treated as absent; one that was read before keeps the last state that
     // could be read, until it can be read again or is deleted. Told once for each object and message.
-    std::function<void(const absl::Status&)> undecodable;
+    std::function<void(const ObjectMeta&, const absl::Status&)> undecodable;
+  };
+  struct UnreadableObject {
+    ObjectMeta meta;
+    std::string message;
   };
 
+  // REQUIRES: client, resource outlive it.
   Informer(Environment env, Client* client, const Resource& resource, InformerOptions options, Decode decode,
            Handler handler)
-      : decode_(std::move(decode)), handler_(std::move(handler)), reflector_(env, client, resource, options, this) {}
+      : resource_(resource),
+        decode_(std::move(decode)),
+        handler_(std::move(handler)),
+        reflector_(env, client, resource, options, this) {}
 
   void Start() { reflector_.Start(); }
   bool synced() const { return reflector_.synced(); }
   void Relist(std::function<void()> done) { reflector_.Relist(std::move(done)); }
   const Reflector& reflector() const { return reflector_; }
+  const Resource& resource() const { return resource_; }
 
   // RETURNS: the object, or null.
   Ptr Get(const ObjectKey& key) const {
@@ -128,7 +137,7 @@ class Informer final : private Reflector::Sink {
   }
   const std::map<ObjectKey, Ptr>& objects() const { return objects_; }
   // Objects that exist and whose newest state cannot be read, with the reason.
-  const std::map<ObjectKey, std::string>& unreadable() const { return unreadable_; }
+  const std::map<ObjectKey, UnreadableObject>& unreadable() const { return unreadable_; }
 
   // Records the object that an own write returned, so that the next decision does not act on an older state.
   // No effect where the stream has already passed that state, or where its version cannot be compared. The
@@ -167,11 +176,11 @@ class Informer final : private Reflector::Sink {
     auto object = Decoded(json);
     if (object.ok()) return *std::move(object);
     std::string message(object.status().message());
-    std::string& standing = unreadable_[ReadMeta(json).key()];
-    if (standing != message) {
-      standing = std::move(message);
-      handler_.undecodable(object.status());
-    }
+    ObjectMeta meta = ReadMeta(json);
+    UnreadableObject& standing = unreadable_[meta.key()];
+    const bool told = standing.message == message && standing.meta.uid == meta.uid;
+    standing = {std::move(meta), std::move(message)};
+    if (!told) handler_.undecodable(standing.meta, object.status());
     return nullptr;
   }
 
@@ -256,16 +265,17 @@ class Informer final : private Reflector::Sink {
     if (listing_) listed_.insert(key);
     const Ptr known = Get(key);
     if (known == nullptr || known->meta.uid == meta.uid) return;
-    std::string message = unreadable_[key];
+    UnreadableObject standing = unreadable_[key];
     Remove(key, known);
-    unreadable_[key] = std::move(message);
+    unreadable_[key] = std::move(standing);
   }
 
+  const Resource& resource_;
   Decode decode_;
   Handler handler_;
   std::map<ObjectKey, Ptr> objects_;
   std::map<ObjectKey, Ahead> ahead_;
-  std::map<ObjectKey, std::string> unreadable_;
+  std::map<ObjectKey, UnreadableObject> unreadable_;
   bool listing_ = false;
   std::set<ObjectKey> listed_;
   Reflector reflector_;  // last: it calls the sink

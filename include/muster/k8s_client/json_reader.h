@@ -84,7 +84,9 @@ class JsonDocument {
   static constexpr int kMaxDepth = 256;
 
   JsonValue root();
-  // The first error met by parsing or by any value, prefixed by `object` ("Job a/b"); OK if none.
+  // The first error met by parsing or by any value, as "path: what is wrong with the value"; empty if none.
+  const std::string& problem() const;
+  // Likewise as a status, prefixed by `object` ("Job a/b"); OK if none.
   absl::Status Finish(std::string_view object) const;
 
  private:

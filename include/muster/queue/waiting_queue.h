@@ -118,6 +118,11 @@ class WaitingQueue {
   Counts counts() const { return total_; }
   Counts CountsOfLane(uint32_t lane) const;
   bool empty() const { return total_ == Counts{}; }
+  // Distinct equivalences of those; one that has members of both kinds counts for both. Takes time with their number.
+  Counts EquivalenceCounts() const;
+  // The earliest queue time of all; unset where nobody waits. Takes time with the number of classes and lanes, and of
+  // those that back off or are misfits. REQUIRES: equals are of one priority.
+  WallTime OldestQueueTime() const;
   // Lanes into which a ticket came, or out of which one went, since the last call.
   std::vector<uint32_t> TakeTouchedLanes();
   // Every ticket in queue order, whatever its place. Linear.

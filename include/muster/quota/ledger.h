@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "muster/core/amount.h"
+#include "muster/quota/bound.h"
 #include "muster/quota/exact_sum.h"
 #include "muster/quota/flavor_resource.h"
 
@@ -49,6 +50,16 @@ struct BorrowLevel {
   int32_t height = 0;
   // That subtree is not the whole tree, so what others borrow from it could be claimed back.
   bool may_reclaim = false;
+};
+
+// Why an amount does not fit: the first limit in its way, from the ClusterQueue up.
+struct Shortage {
+  Bound bound = Bound::kQuota;
+  NodeId node = kNoNode;  // whose limit it is; of quota and lending limits the root of the tree
+  // kQuota: all quota of the tree that is lent to `node`, and its own. kBorrowingLimit: that limit.
+  // kLendingLimit: what others keep for themselves by their lending limits (where usage counts: and do not use).
+  Amount limit;
+  Amount used;  // of the quota, or of the borrowing limit
 };
 
 class Ledger {
@@ -83,6 +94,10 @@ class Ledger {
   Amount PotentialAvailable(CellId cell) const;
   // `amount` more fits now, in both books.
   bool Fits(CellId cell, Amount amount) const;
+  // REQUIRES: `amount` more does not fit.
+  Shortage WhyNot(CellId cell, Amount amount) const;
+  // Likewise, as if nobody used anything. REQUIRES: amount > PotentialAvailable(cell).
+  Shortage WhyNever(CellId cell, Amount amount) const;
   // `amount` more is above the node's own quota.
   bool Borrows(CellId cell, Amount amount, Book book) const;
   BorrowLevel LevelOf(CellId cell, Amount amount, Book book) const;
@@ -103,6 +118,9 @@ class Ledger {
     Limits limits;
     ExactSum subtree;               // own nominal and what the children lend
     std::array<ExactSum, 2> usage;  // leaf: what was taken; cohort: what the children take from it
+    // What all below keep for themselves by lending limits, and what of that is unused.
+    ExactSum kept;
+    std::array<ExactSum, 2> kept_free;
   };
   struct Node {
     NodeId parent = kNoNode;
@@ -117,6 +135,8 @@ class Ledger {
   struct Share {
     Amount lent;
     std::array<Amount, 2> used;
+    Amount kept;
+    std::array<Amount, 2> kept_free;
     friend bool operator==(const Share&, const Share&) = default;
   };
 
@@ -124,6 +144,9 @@ class Ledger {
   static Amount LocalQuota(const CellState& cell);
   static Amount LocalAvailable(const CellState& cell, Book book);
   static Share ShareOf(const CellState& cell);
+  // Adds `share` to the sums of a parent, or takes it out again.
+  static void AddShare(const Share& share, CellState* parent);
+  static void RemoveShare(const Share& share, CellState* parent);
   // Carries a change of `cell`, whose share was `before`, up to the root.
   void Propagate(CellId cell, Share before);
   void RecomputeHeights(NodeId from);

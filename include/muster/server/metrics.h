@@ -3,7 +3,7 @@
 // engine (queue lengths, usage) is never kept, but read from it at each scrape.
 //
 // Each series but build_info carries replica_role: leader, follower or standalone. The series of a
-// ClusterQueue or LocalQueue go away with it, at the next Sweep.
+// ClusterQueue, LocalQueue or Cohort go away with it, at the next Sweep.
 //
 // Source: kueue_semantics 8.1. docs/metrics.md lists them.
 // Threading: used from the executor only; MetricsHandler's rendering runs on the server's thread.
@@ -14,8 +14,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/core/clock.h"
@@ -47,12 +49,19 @@ struct InformerCounts {
   int64_t watch_cuts = 0;
 };
 
+// Finished Workloads that still exist, by queue.
+struct FinishedCounts {
+  std::map<std::string, int64_t> by_cluster_queue;
+  std::map<std::pair<std::string, std::string>, int64_t> by_local_queue;  // (namespace, name)
+};
+
 // Asked at each scrape.
 struct MetricsSource {
   std::function<const engine::EngineSet*()> engine;  // null: not known yet
   std::function<ReplicaRole()> role;
   std::function<int64_t()> problems;  // how many are standing; /readyz has them in words
   std::function<std::vector<InformerCounts>()> informers;
+  std::function<FinishedCounts()> finished;
 };
 
 class Metrics final : public engine::Telemetry, public prometheus::Collectable {
