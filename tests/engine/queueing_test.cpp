@@ -338,4 +338,21 @@ TEST_CASE("what a gang frees wakes the others, also where its LocalQueue is on h
   CHECK(cluster.Run() == Uids{"next"});
 }
 
+TEST_CASE("a reason that comes back within one run is not told again") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("a", "cohort", 1));
+  cluster.AddQueue(CpuQueue("b", "cohort", 0));
+  cluster.Submit(Gang("holder", "a", 1, 1));
+  const std::vector<Decision> decisions = cluster.engine.Decide(At(100));
+  REQUIRE(decisions.size() == 1);
+  cluster.Submit(Gang("waiting", "b", 1, 2));
+  REQUIRE(cluster.Run().empty());
+  REQUIRE(cluster.HoldOf("waiting").has_value());
+  // The holder's start is refused, and it is admitted again at once: in that pass the other loses to it, in the next
+  // it waits for the same as before.
+  cluster.Apply(ClaimRefused{"holder", std::get<Admit>(decisions.front()).claim, {}, ""});
+  REQUIRE(cluster.Run() == Uids{"holder"});
+  CHECK_FALSE(cluster.HoldOf("waiting").has_value());
+}
+
 }  // namespace muster::engine
