@@ -31,20 +31,28 @@ std::optional<Held> FromRecord(const Job& job, bool strict) {
   return held;
 }
 
-// A running Job is admitted where its Workload says so. A suspended one still holds its quota where the Workload says
-// that it is being evicted: so Kueue leaves it between the stop and its end.
+// Its template shows that it was started with this Workload's admission.
+bool WasStarted(const Job& job, const Workload& workload) {
+  const auto it = job.view.annotations.find(kWorkloadAnnotation);
+  return it != job.view.annotations.end() && it->second == workload.meta.name;
+}
+
+// A running Job is admitted where its Workload says so. So is one that somebody suspended after its start; and where
+// the Workload says that it is being evicted, the suspended one still holds its quota: so Kueue leaves it between the
+// stop and its end.
 std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   const auto& conditions = workload.status.conditions;
   if (!OwnedBy(workload, job)) return std::nullopt;
   if (!k8s::IsTrue(conditions, "QuotaReserved") || !k8s::IsTrue(conditions, "Admitted") ||
-      k8s::IsTrue(conditions, "Evicted") != job.suspend || k8s::IsTrue(conditions, "Finished") ||
-      !workload.status.admission.has_value()) {
+      k8s::IsTrue(conditions, "Finished") || !workload.status.admission.has_value()) {
     return std::nullopt;
   }
+  const bool evicted = k8s::IsTrue(conditions, "Evicted");
+  if (job.suspend ? !evicted && !WasStarted(job, workload) : evicted) return std::nullopt;
   auto admission = FromApi(*workload.status.admission);
   if (!admission.ok()) return std::nullopt;
   Held held;
-  held.state = job.suspend             ? ClaimState::kLeaving
+  held.state = evicted                 ? ClaimState::kLeaving
                : job.status.active > 0 ? ClaimState::kActive
                                        : ClaimState::kWritten;
   held.admission = *std::move(admission);

@@ -243,6 +243,23 @@ TEST_CASE("A gang that Kueue was stopping keeps its quota until its pods are gon
   }
 }
 
+// Kueue would start it again, too. Queued again, it would carry what Kueue put into its template.
+TEST_CASE("A gang that somebody suspended while Kueue was leaving is started again, and its template is known") {
+  KueueCluster cluster("inject-and-restore", 1);
+  World& world = cluster.world();
+  world.Patch("jobs", "inject-and-restore", "mix", {{"spec", {{"suspend", true}}}});
+  REQUIRE(world.RunUntil([&] { return sim::Number(At(cluster.Job("mix"), "status", "active")) == 0; }));
+  Lead(world, "a");
+  REQUIRE(world.RunUntil([&] { return !sim::Flag(At(cluster.Job("mix"), "spec", "suspend")); }, minutes(2)));
+  CHECK(At(cluster.Job("mix"), "spec", "template", "spec", "nodeSelector")["example.com/pool"] == "blue");
+  CHECK(sim::HasCondition(cluster.WorkloadOf("mix"), "Admitted"));
+  cluster.PatchWorkload("mix", {{"spec", {{"active", false}}}});
+  REQUIRE(world.RunUntil(
+      [&] { return sim::Flag(At(cluster.Job("mix"), "spec", "suspend")) && cluster.Record("mix").empty(); },
+      minutes(2)));
+  cluster.CheckRestored("mix");
+}
+
 TEST_CASE("What waited under Kueue waits on under Muster, with its reason, and starts when it can") {
   KueueCluster cluster("insufficient-quota", 1);
   const Json before = cluster.WorkloadOf("two");

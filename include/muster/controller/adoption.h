@@ -23,8 +23,8 @@ struct Held {
 };
 
 // A record of the Job's own counts first: started, it holds its quota whether or not somebody suspended the Job
-// since; stopped, until its pods are gone. Without one, a running Job has what its Workload shows as admitted, and a
-// suspended one what it shows as being evicted.
+// since; stopped, until its pods are gone. Without one, a Job that runs, or that was suspended after its start, has
+// what its Workload shows as admitted, and a suspended one what it shows as being evicted.
 // `workload` may be null.
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods);
 
