@@ -72,14 +72,19 @@ void CountsAreSetBackAtOnce(const Moment&, Json* wanted, Json*) {
   }
 }
 
+Json RecordOf(const Json& job) { return sim::ParseJson(Text(At(job, "annotations", kRecord))).value_or(Json()); }
+
 void RecordOnTheJob(const Moment&, Json* wanted, Json* found) {
-  for (auto& [name, job] : (*found)["jobs"].items()) {
-    Json& annotations = job["annotations"];
-    const Json record = sim::ParseJson(Text(Get(annotations, kRecord))).value_or(Json());
-    const bool suspended = Flag(At(job, "spec", "suspend"));
-    if (Text(Get(record, "state")) == (suspended ? "stopped" : "started")) annotations.erase(kRecord);
+  for (auto& [name, workload] : (*found)["workloads"].items()) {
+    Json* job = JobOf(workload, found);
+    const Json record = job == nullptr ? Json() : RecordOf(*job);
+    const Json& claim = Get(record, "claim");
+    if (claim.is_null() || Get(workload["annotations"], kClaim) == claim) workload["annotations"].erase(kClaim);
   }
-  for (auto& [name, workload] : (*found)["workloads"].items()) workload["annotations"].erase(kClaim);
+  for (auto& [name, job] : (*found)["jobs"].items()) {
+    const bool suspended = Flag(At(job, "spec", "suspend"));
+    if (Text(Get(RecordOf(job), "state")) == (suspended ? "stopped" : "started")) job["annotations"].erase(kRecord);
+  }
   for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["labels"][kHolder] = "job";
   // What the reference notes on a Job between its two writes of a stop is in the record here.
   for (auto& [name, job] : (*wanted)["jobs"].items()) job["annotations"].erase(kStopping);
