@@ -42,6 +42,7 @@ SCENARIO_ON_WORLDS(drained, "A drained ClusterQueue stops its gangs, gives the t
 SCENARIO_ON_WORLDS(default_queue,
                    "A LocalQueue named default takes the Jobs that name none, but not while it is held") {
   stage.MakeQueue({.quotas = {{.nominal = 1}}, .local_queue = "default"});
+  const Json labels = {{"team", "research"}};  // a Job without any shows its template's
   int probes = 0;
   // Policies hear of a queue a little after it was made or edited.
   const auto await_taken = [&](bool taken) {
@@ -53,14 +54,14 @@ SCENARIO_ON_WORLDS(default_queue,
     });
   };
   await_taken(true);
-  stage.Submit({.name = "train", .queue = ""});
+  stage.Submit({.name = "train", .queue = "", .labels = labels});
   stage.AwaitRunning("train");
   CHECK(stage.FlavorOf("train") == "a");
-  stage.Submit({.name = "next", .queue = ""});
+  stage.Submit({.name = "next", .queue = "", .labels = labels});
   stage.AwaitWaiting("next");
   stage.EditLocalQueue("default", {{"stopPolicy", "Hold"}});
   await_taken(false);
-  stage.Submit({.name = "plain", .seconds = "0.2", .queue = ""});
+  stage.Submit({.name = "plain", .seconds = "0.2", .queue = "", .labels = labels});
   stage.Await("it ends", [&] { return sim::HasCondition(stage.Job("plain"), "Complete"); });
   CHECK(stage.Workload("plain").is_null());
   stage.EditLocalQueue("default", {{"stopPolicy", "None"}});
