@@ -41,6 +41,20 @@ std::optional<std::string> CheckRecord(const AdmissionRequest& request, const Js
   return std::nullopt;
 }
 
+// Who else may write the status of Workloads reserves no quota and admits nobody.
+std::optional<std::string> CheckReservation(const AdmissionRequest& request, const Json& workload) {
+  for (const char* condition : {"QuotaReserved", "Admitted"}) {
+    if (HasCondition(workload, condition) && !HasCondition(*request.old, condition)) {
+      return Concat("status.conditions[", condition, "]: cannot become True");
+    }
+  }
+  if (HasCondition(workload, "QuotaReserved") &&
+      At(workload, "status", "admission") != At(*request.old, "status", "admission")) {
+    return "status.admission: cannot change while quota is reserved";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void Admission::AddMutating(std::string name, Mutate mutate) {
@@ -112,6 +126,14 @@ void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission)
     if (IsJob(request) && request.operation != Operation::kDelete && request.user != options.muster_user &&
         managed(job)) {
       refused = CheckRecord(request, job);
+    }
+    return refused;
+  });
+  admission->AddValidating("muster-workload-admission", [options](const AdmissionRequest& request, const Json& object) {
+    std::optional<std::string> refused;
+    if (request.kind->plural == "workloads" && request.subresource == "status" && request.old != nullptr &&
+        request.user != options.muster_user) {
+      refused = CheckReservation(request, object);
     }
     return refused;
   });

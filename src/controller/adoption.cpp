@@ -10,6 +10,9 @@ namespace {
 
 using engine::ClaimState;
 
+// Sequence numbers of claims that were found without an id; the engine's own count from one.
+constexpr uint64_t kAdoptedSequence = uint64_t{1} << 62;
+
 bool OwnedBy(const Workload& workload, const Job& job) {
   const k8s::OwnerReference* owner = workload.meta.Controller();
   return owner != nullptr && owner->uid == job.meta.uid;
@@ -42,26 +45,13 @@ bool WasStarted(const Job& job, const Workload& workload) {
 // stop and its end.
 std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   const auto& conditions = workload.status.conditions;
-  if (!OwnedBy(workload, job)) return std::nullopt;
-  if (!k8s::IsTrue(conditions, "QuotaReserved") || !k8s::IsTrue(conditions, "Admitted") ||
-      k8s::IsTrue(conditions, "Finished") || !workload.status.admission.has_value()) {
-    return std::nullopt;
-  }
   const bool evicted = k8s::IsTrue(conditions, "Evicted");
+  if (!k8s::IsTrue(conditions, "Admitted")) return std::nullopt;
   if (job.suspend ? !evicted && !WasStarted(job, workload) : evicted) return std::nullopt;
-  auto admission = FromApi(*workload.status.admission);
-  if (!admission.ok()) return std::nullopt;
-  Held held;
-  held.state = evicted                 ? ClaimState::kLeaving
-               : job.status.active > 0 ? ClaimState::kActive
-                                       : ClaimState::kWritten;
-  held.admission = *std::move(admission);
-  held.reserved_at = k8s::FindCondition(conditions, "QuotaReserved")->last_transition;
-  held.local_queue = workload.spec.queue_name;
-  if (const auto it = workload.meta.annotations.find(kClaimAnnotation); it != workload.meta.annotations.end()) {
-    held.claim = engine::ClaimId::Parse(it->second).value_or(engine::ClaimId{});
-  }
-  return held;
+  auto held = FindHeld(workload);
+  if (!held.ok() || !held->has_value()) return std::nullopt;
+  if (!evicted && job.status.active > 0) (*held)->state = ClaimState::kActive;
+  return **std::move(held);
 }
 
 Amount UsageOf(const engine::PodSetAssignment& pod_set, std::string_view resource) {
@@ -113,9 +103,63 @@ std::string RecordDoubt(const Job& job, const Workload* workload, const gang::Sh
   return "";
 }
 
+absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload) {
+  if (!HoldsQuota(workload)) return std::optional<Held>();
+  auto admission = FromApi(*workload.status.admission);
+  if (!admission.ok()) return admission.status();
+  Held held;
+  held.state = k8s::IsTrue(workload.status.conditions, "Evicted") ? ClaimState::kLeaving : ClaimState::kWritten;
+  held.admission = *std::move(admission);
+  held.reserved_at = k8s::FindCondition(workload.status.conditions, "QuotaReserved")->last_transition;
+  held.local_queue = workload.spec.queue_name;
+  held.claim = ClaimOf(workload);
+  return std::optional<Held>(std::move(held));
+}
+
+Eviction EvictionOf(const WorkloadStatus& status) {
+  const k8s::Condition& evicted = *k8s::FindCondition(status.conditions, "Evicted");
+  Eviction out;
+  out.reason = evicted.reason;
+  out.message = evicted.message;
+  out.at = evicted.last_transition;
+  if (const k8s::Condition* preempted = k8s::FindCondition(status.conditions, "Preempted");
+      preempted != nullptr && preempted->status == "True") {
+    out.preemption_reason = preempted->reason;
+  }
+  out.past_execution_seconds = status.past_execution_seconds;
+  out.totals = status.evictions;
+  return out;
+}
+
+bool IsRecordHolder(const Workload& workload) {
+  const auto label = workload.meta.labels.find(kRecordHolderLabel);
+  return label != workload.meta.labels.end() && label->second == kHeldByWorkload;
+}
+
+void AdoptedClaims::Begin(uint64_t epoch) {
+  epoch_ = epoch;
+  count_ = 0;
+  owners_.clear();
+}
+
+engine::ClaimId AdoptedClaims::Adopt(engine::ClaimId found, const std::string& uid) {
+  if (!found.IsSet()) return New();
+  const auto [owner, is_first] = owners_.emplace(found, uid);
+  return is_first || owner->second == uid ? found : New();
+}
+
+engine::ClaimId AdoptedClaims::New() { return {epoch_, kAdoptedSequence + ++count_}; }
+
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
   if (job.record != nullptr) return FromRecord(job, wait_for_terminating_pods);
-  return workload == nullptr ? std::nullopt : FromWorkload(job, *workload);
+  if (workload == nullptr || !OwnedBy(*workload, job)) return std::nullopt;
+  if (!job.suspend || workload->meta.name != job.prebuilt() || WasStarted(job, *workload)) {
+    return FromWorkload(job, *workload);
+  }
+  auto held = FindHeld(*workload);
+  if (!held.ok() || !held->has_value()) return std::nullopt;
+  (*held)->started = false;
+  return **std::move(held);
 }
 
 }  // namespace muster::controller

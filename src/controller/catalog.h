@@ -28,6 +28,8 @@ struct Catalog {
   // Counts changes of what a workload's requests, priority or being managed depend on.
   uint64_t version = 1;
 
+  // Empty: the LocalQueue does not exist.
+  std::string ClusterQueueOf(const std::string& ns, const std::string& local_queue) const;
   bool LocalQueueStopped(const std::string& ns, const std::string& name) const;
   bool ClusterQueueStopped(const std::string& ns, const std::string& local_queue) const;
   // "/cohort/queue" or "/queue", as messages about preemption name it.

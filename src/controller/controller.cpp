@@ -23,6 +23,7 @@
 #include "spec_problems.h"
 #include "text.h"
 #include "watched.h"
+#include "workload_controller.h"
 
 namespace muster::controller {
 namespace {
@@ -52,6 +53,7 @@ class Controller::Impl {
   using Informer = std::unique_ptr<k8s::Informer<T>>;
 
   JobController::Deps JobDeps();
+  WorkloadController::Deps WorkloadDeps();
   template <typename T>
   Informer<T> Watch(const k8s::Resource& resource, typename k8s::Informer<T>::Decode decode,
                     std::function<void(const std::shared_ptr<const T>& object)> changed,
@@ -62,7 +64,9 @@ class Controller::Impl {
   void ClusterQueueChanged(const WatchedClusterQueue& object);
   void LocalQueueChanged(const WatchedLocalQueue& object);
   void NamespaceChanged(const WatchedNamespace& object);
+  void WorkloadChanged(const std::shared_ptr<const Workload>& object);
   void Judged(const std::string& ns);
+  void QueueStopChanged(const std::string& ns, const std::string& local_queue, const std::string& cluster_queue);
 
   template <typename Visit>
   void ForEachInformer(Visit visit) const;
@@ -93,6 +97,7 @@ class Controller::Impl {
 
   TextTable texts_;
   Catalog catalog_;
+  AdoptedClaims adopted_;
   k8s::EventRecorder events_;
   ServerCheck server_;
   SpecProblems spec_problems_{&events_};
@@ -102,6 +107,7 @@ class Controller::Impl {
   std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
   JobController jobs_;
   Retention retention_;
+  WorkloadController workload_controller_;
   QueueStatusWriter cluster_queue_status_;
   QueueStatusWriter local_queue_status_;
   std::unique_ptr<k8s::LeaderElector> elector_;
@@ -146,6 +152,7 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
           options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
       jobs_(JobDeps()),
       retention_(env, client, &events_, options_.retention),
+      workload_controller_(WorkloadDeps()),
       cluster_queue_status_(
           env, client, k8s::kClusterQueues, true,
           [this](const QueueObject& object) -> std::optional<QueueStatus> {
@@ -188,8 +195,25 @@ JobController::Deps Controller::Impl::JobDeps() {
   deps.options = &options_;
   deps.catalog = &catalog_;
   deps.texts = &texts_;
+  deps.adopted = &adopted_;
   deps.keeps_start_time = [this] { return server_.keeps_start_time(); };
   deps.job_returned = [this](const std::string& json) { job_informer_->Observe(json); };
+  deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
+  deps.find_workload = [this](const k8s::ObjectKey& key) { return workloads_->Get(key); };
+  deps.decide = [this] { DecideSoon(); };
+  return deps;
+}
+
+WorkloadController::Deps Controller::Impl::WorkloadDeps() {
+  WorkloadController::Deps deps;
+  deps.env = env_;
+  deps.client = client_;
+  deps.events = &events_;
+  deps.telemetry = telemetry_;
+  deps.options = &options_;
+  deps.catalog = &catalog_;
+  deps.adopted = &adopted_;
+  deps.job_exists = [this](const std::string& uid) { return jobs_.Exists(uid); };
   deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
   deps.decide = [this] { DecideSoon(); };
   return deps;
@@ -216,6 +240,7 @@ Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resou
 void Controller::Impl::Judged(const std::string& ns) {
   ++catalog_.version;
   jobs_.CatalogChanged(ns);
+  workload_controller_.CatalogChanged(ns);
 }
 
 void Controller::Impl::WatchSurroundings() {
@@ -327,7 +352,7 @@ void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
     Apply(engine::ClusterQueueChanged{object.queue});
   }
   cluster_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
-  if (stop_changed) jobs_.QueueChanged("", "", object.meta.name);
+  if (stop_changed) QueueStopChanged("", "", object.meta.name);
 }
 
 void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
@@ -342,7 +367,25 @@ void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
     Apply(engine::LocalQueueChanged{object.queue});
   }
   local_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
-  if (stop_changed) jobs_.QueueChanged(object.meta.ns, object.meta.name, "");
+  if (stop_changed) QueueStopChanged(object.meta.ns, object.meta.name, "");
+}
+
+void Controller::Impl::QueueStopChanged(const std::string& ns, const std::string& local_queue,
+                                        const std::string& cluster_queue) {
+  jobs_.QueueChanged(ns, local_queue, cluster_queue);
+  workload_controller_.QueueChanged(ns, local_queue, cluster_queue);
+}
+
+// A Workload can become a Job's, and be let go by it.
+void Controller::Impl::WorkloadChanged(const std::shared_ptr<const Workload>& object) {
+  if (JobOf(object->meta).has_value()) {
+    workload_controller_.WorkloadLeft(object->meta.uid);
+    jobs_.WorkloadChanged(object);
+  } else {
+    jobs_.WorkloadLeft(*object);
+    workload_controller_.WorkloadChanged(object);
+  }
+  jobs_.PrebuiltChanged(object->meta.key());
 }
 
 void Controller::Impl::WatchJobs() {
@@ -351,12 +394,14 @@ void Controller::Impl::WatchJobs() {
       [this](const std::shared_ptr<const Workload>& object) {
         retention_.Observe(*object);
         finished_.Observe(*object);
-        jobs_.WorkloadChanged(object);
+        WorkloadChanged(object);
       },
       [this](const Workload& last) {
         retention_.Deleted(last);
         finished_.Forget(last.meta.key());
+        workload_controller_.WorkloadLeft(last.meta.uid);
         jobs_.WorkloadDeleted(last);
+        jobs_.PrebuiltChanged(last.meta.key());
       });
   job_informer_ = Watch<Job>(
       k8s::kJobs,
@@ -410,6 +455,7 @@ void Controller::Impl::KueueChanged() {
 void Controller::Impl::GiveUp(const std::string& why) {
   gave_up_ = true;
   jobs_.StopWriting();
+  workload_controller_.StopWriting();
   if (!stopping_) lost_leadership_(why);
 }
 
@@ -418,7 +464,7 @@ void Controller::Impl::Elect() {
   if (!options_.leader_elect) {
     // Unique to this run, as a leader's term would be.
     const auto epoch = static_cast<uint64_t>(env_.clock->Now().unix_nanos);
-    OnceReady([this, epoch] { jobs_.AnyRecord() ? TakeOver(epoch) : Lead(epoch); });
+    OnceReady([this, epoch] { jobs_.AnyRecord() || workload_controller_.AnyRecord() ? TakeOver(epoch) : Lead(epoch); });
     return;
   }
   k8s::LeaderElector::Callbacks callbacks;
@@ -446,7 +492,7 @@ void Controller::Impl::TakeOver(uint64_t term) {
 
 // Records of a later term than the lease tells of: it was deleted. No two claims may have one id.
 void Controller::Impl::LeadAbove(uint64_t term) {
-  const uint64_t highest = jobs_.HighestTerm();
+  const uint64_t highest = std::max(jobs_.HighestTerm(), workload_controller_.HighestTerm());
   if (elector_ == nullptr || highest < term) return Lead(term);
   elector_->RaiseTerm(highest, [this](uint64_t raised) {
     if (!stopping_ && !gave_up_) Lead(raised);
@@ -491,7 +537,9 @@ void Controller::Impl::Lead(uint64_t epoch) {
   });
   cluster_queue_status_.Open();
   local_queue_status_.Open();
-  jobs_.Lead(engine_.get(), epoch);
+  adopted_.Begin(epoch);
+  jobs_.Lead(engine_.get());
+  workload_controller_.Lead(engine_.get());
   if (!options_.release) retention_.Open();
   for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
@@ -538,7 +586,9 @@ void Controller::Impl::Decide() {
     });
     telemetry_->AdmissionAttempt(admitted, env_.clock->Mono() - begun);
   }
-  for (const engine::Decision& decision : decisions) jobs_.Decided(decision);
+  for (const engine::Decision& decision : decisions) {
+    if (!workload_controller_.Decided(decision)) jobs_.Decided(decision);
+  }
   const engine::ChangedQueues changed = engine_->TakeChangedQueues();
   for (const std::string& name : changed.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [ns, name] : changed.local_queues) local_queue_status_.Touch({ns, name});
@@ -573,6 +623,7 @@ void Controller::Impl::DecideAt(MonoTime when) {
 void Controller::Impl::Stop(std::function<void()> done) {
   stopping_ = true;
   jobs_.StopWriting();
+  workload_controller_.StopWriting();
   // What is still on its way then can no longer be applied, or has no answer to come.
   Drain(env_.clock->Mono() + client_->options().lands_within(), std::move(done));
 }

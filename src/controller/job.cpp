@@ -138,6 +138,10 @@ size_t TextTable::size() const {
 std::string_view Job::Label(std::string_view key) const { return Find(meta.labels, key); }
 std::string_view Job::Annotation(std::string_view key) const { return Find(meta.annotations, key); }
 std::string_view Job::queue_name() const { return Label(kQueueNameLabel); }
+std::string_view Job::prebuilt() const {
+  const std::string_view named = Annotation(kPrebuiltWorkloadName);
+  return named.empty() ? Label(kPrebuiltWorkloadName) : named;
+}
 
 const k8s::Condition* Job::Outcome() const {
   for (const k8s::Condition& condition : status.conditions) {
@@ -204,10 +208,15 @@ int32_t ReclaimablePods(const Job& job, const JobShape& shape) {
   return pods - std::max(PodsLeft(job, shape), std::clamp(job.status.active, 0, pods));
 }
 
-WrittenRequests RequestsOf(const Job& job) {
-  gang::PodResources pod = job.pod.resources;
-  gang::AdjustResources(&pod, gang::LimitRangeSummary(), nullptr);
-  return gang::ToAmounts(gang::PodRequests(pod));
+std::string WorkloadNameOf(const Job& job) {
+  if (const std::string_view name = job.prebuilt(); !name.empty()) return std::string(name);
+  return WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+}
+
+WrittenRequests RequestsOf(const PodTemplate& pod) {
+  gang::PodResources resources = pod.resources;
+  gang::AdjustResources(&resources, gang::LimitRangeSummary(), nullptr);
+  return gang::ToAmounts(gang::PodRequests(resources));
 }
 
 bool RunsAsAdmitted(const Job& job, const Record& record) {
@@ -215,7 +224,7 @@ bool RunsAsAdmitted(const Job& job, const Record& record) {
   return record.admission.pod_sets.size() == 1 && record.pod_count() == now.pod_count() &&
          PodsLeft(job, now) <= record.admission.pod_sets.front().count &&
          record.max_execution_seconds.value_or(WantedMaxExecutionSeconds(job)) == WantedMaxExecutionSeconds(job) &&
-         (!record.requests.has_value() || *record.requests == RequestsOf(job));
+         (!record.requests.has_value() || *record.requests == RequestsOf(job.pod));
 }
 
 absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job) {

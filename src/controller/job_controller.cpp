@@ -18,8 +18,6 @@ namespace {
 using engine::ClaimState;
 using Urgency = WorkloadWriter::Urgency;
 
-// Sequence numbers of admissions that were found without a claim id; the engine's own count from one.
-constexpr uint64_t kAdoptedSequence = uint64_t{1} << 62;
 constexpr int kNotFound = 404;
 constexpr Duration kAskPause = std::chrono::seconds(1);
 constexpr Duration kGonePause = std::chrono::seconds(5);
@@ -29,7 +27,9 @@ constexpr Duration kRepeatMax = std::chrono::seconds(15);
 }  // namespace
 
 JobController::JobController(Deps deps)
-    : deps_(std::move(deps)), workloads_(deps_.env, deps_.client, this, deps_.workload_returned) {}
+    : deps_(std::move(deps)),
+      workloads_(deps_.env, deps_.client, this, deps_.workload_returned),
+      reservations_(deps_.env, deps_.client, deps_.workload_returned) {}
 
 JobController::~JobController() {
   for (auto& [uid, entry] : entries_) deps_.env.executor->Cancel(entry.timer);
@@ -51,8 +51,12 @@ void JobController::JobChanged(std::shared_ptr<const Job> job) {
   const std::string uid = job->meta.uid;
   departed_.erase(uid);
   Entry& entry = entries_[uid];
-  if (entry.job == nullptr) entry.queued_since = job->meta.creation;
+  const bool is_new = entry.job == nullptr;
+  if (is_new) entry.queued_since = job->meta.creation;
+  const bool renamed = is_new || entry.job->prebuilt() != job->prebuilt();
+  if (renamed) ForgetPrebuilt(entry);
   entry.job = std::move(job);
+  if (renamed) NameWorkload(&entry);
   entry.wait_until = {};  // what failed before may not fail now
   if (SharedText text = std::exchange(arriving_template_, nullptr); text != nullptr) {
     entry.spec_rest = leading() && workloads_.Known(uid) == nullptr ? std::move(text) : nullptr;
@@ -65,6 +69,7 @@ void JobController::TakeTemplate(Job* job) { arriving_template_ = std::exchange(
 void JobController::JobDeleted(const Job& last) {
   const auto it = entries_.find(last.meta.uid);
   if (it == entries_.end()) return;
+  ForgetPrebuilt(it->second);
   Entry entry = std::move(it->second);
   entries_.erase(it);
   deps_.env.executor->Cancel(std::exchange(entry.timer, 0));
@@ -82,28 +87,36 @@ void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   const auto before = workloads_.Known(uid);
   workloads_.Observe(uid, workload);
   Entry* entry = Find(uid);
-  if (entry != nullptr) NotePriorityEdit(entry, before.get(), *workload);
-  if (entry != nullptr && TimeWasReset(*workloads_.Known(uid)) && !OwesDeactivation(*entry)) {
-    entry->past_execution_seconds = 0;
+  // Others that name the Job say nothing about it.
+  if (entry != nullptr && workloads_.Known(uid) == workload) {
+    NotePriorityEdit(entry, before.get(), *workload);
+    if (TimeWasReset(*workload) && !OwesDeactivation(*entry)) entry->past_execution_seconds = 0;
   }
   if (entry != nullptr || stuck) workloads_.Touch(uid, Urgency::kLeisure);
-  if (entry != nullptr) Reconcile(entry);
+  if (entry == nullptr) return;
+  // Quota that a prebuilt one brings along is counted at once, whatever is under way: it counted as the Workload's own
+  // until now.
+  const bool brings =
+      leading() && !entry->claim.has_value() && entry->job->record == nullptr && !entry->job->prebuilt().empty();
+  if (!brings || !AdoptHeld(entry)) Reconcile(entry);
 }
 
 void JobController::WorkloadDeleted(const Workload& last) {
   const std::optional<JobRef> job = JobOf(last.meta);
   if (!job.has_value()) return;
   const std::string& uid = job->uid;
-  workloads_.Deleted(uid, last.meta.uid);
+  const bool was_another = workloads_.Deleted(uid, last.meta.uid);
   // Of a Job that is gone nothing is left now.
   if (Find(uid) == nullptr && workloads_.Known(uid) == nullptr) {
     departed_.erase(uid);
     workloads_.Forget(uid);
   }
   Entry* entry = Find(uid);
+  // One that names another Job's uid is taken away by the garbage collector.
+  if (entry == nullptr || was_another || job->name != entry->job->meta.name) return;
   // What was deactivated since its time was over begins anew with another Workload.
-  if (entry != nullptr && TellsTimeOver(last.status)) entry->past_execution_seconds = 0;
-  if (entry == nullptr || !leading() || entry->finished || entry->job->deleting()) return;
+  if (TellsTimeOver(last.status)) entry->past_execution_seconds = 0;
+  if (!leading() || entry->finished || entry->job->deleting()) return;
   if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving) {
     TouchWorkload(*entry, Urgency::kLeisure);
     return;
@@ -114,6 +127,21 @@ void JobController::WorkloadDeleted(const Workload& last) {
     return;
   }
   AskWhyDeleted(entry);
+}
+
+void JobController::WorkloadLeft(const Workload& workload) {
+  const auto label = workload.meta.labels.find(kJobUidLabel);
+  if (label == workload.meta.labels.end()) return;
+  const std::string& uid = label->second;
+  const auto known = workloads_.Known(uid);
+  const bool was_another = workloads_.Deleted(uid, workload.meta.uid);
+  if (was_another || known == nullptr || known->meta.uid != workload.meta.uid) return;
+  if (Entry* entry = Find(uid); entry != nullptr) {
+    TouchWorkload(*entry, Urgency::kLeisure);
+    return;
+  }
+  departed_.erase(uid);
+  workloads_.Forget(uid);
 }
 
 void JobController::AskWhyDeleted(Entry* entry) {
@@ -148,9 +176,8 @@ void JobController::QueueChanged(const std::string& ns, const std::string& local
 
 // ---- leading ------------------------------------------------------------------------------------
 
-void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
+void JobController::Lead(engine::EngineSet* engine) {
   engine_ = engine;
-  epoch_ = epoch;
   workloads_.Open();
   for (auto& [uid, entry] : entries_) {
     entry.adopted_finished = entry.job->Outcome() != nullptr;
@@ -164,6 +191,7 @@ void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
       if (const k8s::Condition* finished = k8s::FindCondition(known->status.conditions, "Finished");
           finished != nullptr && finished->status == "True" && entry.job->Outcome() == nullptr) {
         entry.failed = true;
+        entry.failure_reason = finished->reason;
         entry.failure = finished->message;
       }
     }
@@ -171,7 +199,7 @@ void JobController::Lead(engine::EngineSet* engine, uint64_t epoch) {
   // Held claims first: nothing is decided before all of them are known.
   for (auto& [uid, entry] : entries_) Reconcile(&entry);
   std::vector<std::string> stuck;
-  workloads_.ForEachKnown([this, &stuck](const std::string& uid, const Workload& workload) {
+  workloads_.ForEach([this, &stuck](const std::string& uid, const Workload& workload) {
     if (Find(uid) == nullptr && !departed_.contains(uid)) orphans_.push_back(uid);
     if (workload.meta.deletion.IsSet() && HasKueueFinalizer(workload)) stuck.push_back(uid);
   });
@@ -221,7 +249,14 @@ void JobController::DeclareOrphan(const std::string& uid) {
 }
 
 bool JobController::AnyRecord() const {
-  return std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.second.job->record != nullptr; });
+  if (std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.second.job->record != nullptr; })) {
+    return true;
+  }
+  bool any = false;
+  workloads_.ForEach([&any](const std::string&, const Workload& workload) {
+    any = any || (IsRecordHolder(workload) && HoldsQuota(workload));
+  });
+  return any;
 }
 
 uint64_t JobController::HighestTerm() const {
@@ -233,11 +268,7 @@ uint64_t JobController::HighestTerm() const {
   for (const auto& [uid, entry] : entries_) {
     if (entry.job->record != nullptr) see(entry.job->record->claim);
   }
-  workloads_.ForEachKnown([&see](const std::string&, const Workload& workload) {
-    const auto claim = workload.meta.annotations.find(kClaimAnnotation);
-    if (claim == workload.meta.annotations.end()) return;
-    see(engine::ClaimId::Parse(claim->second).value_or(engine::ClaimId{}));
-  });
+  workloads_.ForEach([&see](const std::string&, const Workload& workload) { see(ClaimOf(workload)); });
   return highest;
 }
 
@@ -252,15 +283,9 @@ void JobController::HandleHold(const engine::Hold& hold) {
   if (entry == nullptr) return;
   if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
   entry->reason = hold.reason;
-  // Who may read this Workload need not know of Jobs elsewhere.
-  for (engine::Blocker& blocker : entry->reason->blockers) {
-    if (blocker.ns != entry->job->meta.ns) blocker.ns = blocker.name = "";
-  }
-  if (hold.reason.code == engine::ReasonCode::kAdmissionGated) {
-    QueueWorkloadEvent(entry, {kWorkloadReporter, "Normal", "AdmissionGated", "Hold", ReasonMessage(hold.reason)});
-  } else if (WasEvaluated(hold.reason) && hold.reason.code != engine::ReasonCode::kPendingEvaluation) {
-    QueueWorkloadEvent(entry, {kAdmissionReporter, "Warning", std::string(engine::Name(hold.reason.code)), "Hold",
-                               ReasonMessage(hold.reason)});
+  HideForeign(entry->job->meta.ns, &*entry->reason);
+  if (const std::optional<HoldEvent> event = EventOf(hold.reason); event.has_value()) {
+    QueueWorkloadEvent(entry, {event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason)});
   }
   TouchWorkload(*entry, Urgency::kLeisure);
 }
@@ -307,7 +332,7 @@ void JobController::Wake(Entry* entry, Duration delay) {
 }
 
 void JobController::Reconcile(Entry* entry) {
-  if (!leading() || entry->busy || WaitsUntil(entry, entry->wait_until)) return;
+  if (!leading() || entry->busy || entry->reservation != nullptr || WaitsUntil(entry, entry->wait_until)) return;
   const Job& job = *entry->job;
   const bool managed = IsManaged(job, *deps_.catalog, *deps_.options);
   SayRecordProblem(entry);
@@ -364,13 +389,19 @@ void JobController::ReconcileFree(Entry* entry) {
     Untell(entry);
     return;
   }
+  if (!job.prebuilt().empty() && !HasPrebuilt(entry)) {
+    Untell(entry);
+    if (!entry->busy) RestoreIfShown(entry);
+    return;
+  }
   Tell(entry, std::nullopt);
-  if (!entry->busy) RestoreIfShown(entry);
+  if (!entry->busy && entry->reservation == nullptr) RestoreIfShown(entry);
 }
 
 void JobController::ReconcileClaim(Entry* entry) {
   switch (entry->claim->state) {
     case ClaimState::kPlanned:
+      if (entry->claim->reserved) Tell(entry, std::nullopt);
       return ReconcilePlanned(entry);
     case ClaimState::kWritten:
     case ClaimState::kActive:
@@ -390,9 +421,17 @@ void JobController::ReconcileClaim(Entry* entry) {
   CheckFailed(__FILE__, __LINE__, "a claim in memory is not gone");
 }
 
+Prepared JobController::PrepareOf(const Job& job) {
+  Prepared out = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
+  if (const auto known = workloads_.Known(job.meta.uid); known != nullptr && known->meta.name == job.prebuilt()) {
+    TakeFromPrebuilt(job, *known, *deps_.catalog, deps_.options->requests, &shapes_, &out);
+  }
+  return out;
+}
+
 bool JobController::Prepare(Entry* entry) {
   const Job& job = *entry->job;
-  Prepared prepared = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
+  Prepared prepared = PrepareOf(job);
   if (absl::IsNotFound(prepared.problem)) KeepPriority(*entry, &prepared);
   const bool good = prepared.problem.ok();
   if (good) {
@@ -416,11 +455,20 @@ void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
 // Tells the engine of the Job as it is, if that is news to it.
 void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
-  Told now{job.meta.generation,  job.meta.labels,
-           job.meta.annotations, IsActive(*entry),
-           entry->not_before,    deps_.catalog->version,
-           job.deleting(),       entry->claim.has_value(),
-           NeededPods(*entry),   entry->prepared == nullptr ? 0 : PriorityOf(*entry).value};
+  Told now{job.meta.generation,
+           job.meta.labels,
+           job.meta.annotations,
+           IsActive(*entry),
+           entry->not_before,
+           deps_.catalog->version,
+           job.deleting(),
+           entry->claim.has_value(),
+           NeededPods(*entry),
+           entry->prepared == nullptr ? 0 : PriorityOf(*entry).value,
+           0};
+  if (const auto known = workloads_.Known(job.meta.uid); known != nullptr && known->meta.name == job.prebuilt()) {
+    now.prebuilt_generation = known->meta.generation;
+  }
   entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;
   if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
@@ -464,7 +512,7 @@ bool JobController::AdoptHeld(Entry* entry) {
   const auto held = [&] { return FindHeld(*entry->job, known.get(), strict); };
   if (!held().has_value()) return false;
   if (const Job& job = *entry->job; job.record != nullptr) {
-    const Prepared prepared = PrepareWorkload(job, *deps_.catalog, deps_.options->requests, &shapes_);
+    const Prepared prepared = PrepareOf(job);
     if (std::string doubt = RecordDoubt(job, known.get(), *prepared.workload.pod_sets.front().shape,
                                         deps_.options->ignore_undeclared_resources);
         !doubt.empty()) {
@@ -501,13 +549,11 @@ void JobController::SayRecordProblem(Entry* entry) {
 void JobController::Adopt(Entry* entry, Held held) {
   const Job& job = *entry->job;
   const std::string& uid = job.meta.uid;
-  const auto [owner, is_first] = adopted_claims_.emplace(held.claim, uid);
-  // Claims are told apart by their ids: one that names none, or that another Job has too, gets a new one.
-  if (!held.claim.IsSet() || (!is_first && owner->second != uid)) held.claim = NewClaimId();
+  held.claim = deps_.adopted->Adopt(held.claim, uid);
   TellHeld(entry, held);
   if (engine_->ViewWorkload(uid)->claim != held.claim) {
     // It was given up before, and turned out to be true after all.
-    held.claim = NewClaimId();
+    held.claim = deps_.adopted->New();
     TellHeld(entry, held);
   }
   Claim& claim = *entry->claim;
@@ -521,11 +567,12 @@ void JobController::Adopt(Entry* entry, Held held) {
   Reconcile(entry);
 }
 
-engine::ClaimId JobController::NewClaimId() { return {epoch_, kAdoptedSequence + ++adopted_}; }
-
 void JobController::TellHeld(Entry* entry, const Held& held) {
   Claim claim;
   claim.state = held.state;
+  // Only its prebuilt Workload tells of it: the start is still to come.
+  claim.reserved = !held.started && held.state != ClaimState::kLeaving;
+  if (claim.reserved) claim.state = ClaimState::kPlanned;
   claim.record = entry->job->record != nullptr ? *entry->job->record : LostRecord(*entry, held);
   claim.record.claim = held.claim;
   entry->claim = std::move(claim);
@@ -540,7 +587,7 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   record.local_queue = held.local_queue;
   record.admission = held.admission;
   record.reserved_at = held.reserved_at;
-  record.requests = RequestsOf(job);
+  record.requests = RequestsOf(job.pod);
   record.past_execution_seconds = PastExecutionSeconds(entry);
   const auto known = workloads_.Known(job.meta.uid);
   if (held.state == ClaimState::kLeaving && known != nullptr) record.eviction = ShownEviction(known->status);
@@ -586,8 +633,8 @@ void JobController::Finish(Entry* entry) {
   const auto known = workloads_.Known(job.meta.uid);
   const bool known_finished = known != nullptr && k8s::IsTrue(known->status.conditions, "Finished");
   if (known_finished || (known == nullptr && (entry->adopted_finished || !entry->last_admission.has_value()))) return;
-  const std::string workload = job.meta.ns + "/" + WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
-  JobEvent(job, "Normal", "FinishedWorkload", "Finish", "Workload '" + workload + "' is declared finished");
+  JobEvent(job, "Normal", "FinishedWorkload", "Finish",
+           Cat("Workload '", job.meta.ns, "/", entry->workload, "' is declared finished"));
   if (entry->last_admission.has_value()) {
     deps_.telemetry->Finished(queue, AddClamped(SecondsClamped(past), now - entry->last_reserved_at));
   }

@@ -23,17 +23,18 @@
 #include <string>
 #include <vector>
 
-#include "backoff.h"
 #include "catalog.h"
 #include "muster/controller/adoption.h"
 #include "muster/controller/job.h"
 #include "muster/controller/job_patch.h"
 #include "muster/controller/options.h"
+#include "muster/core/backoff.h"
 #include "muster/engine/engine.h"
 #include "muster/engine/telemetry.h"
 #include "muster/k8s_client/client.h"
 #include "muster/k8s_client/event_recorder.h"
 #include "prepare.h"
+#include "reservation.h"
 #include "workload_writer.h"
 
 namespace muster::controller {
@@ -57,6 +58,9 @@ class JobController final : public WorkloadSource {
     const Options* options = nullptr;
     const Catalog* catalog = nullptr;
     TextTable* texts = nullptr;
+    AdoptedClaims* adopted = nullptr;
+    // RETURNS: the Workload of that name, whosever it is, or null.
+    std::function<std::shared_ptr<const Workload>(const k8s::ObjectKey& key)> find_workload;
     // The server keeps the start time of suspended Jobs (before 1.36): clear it without waiting.
     std::function<bool()> keeps_start_time;
     // Given an object that an own request returned; it comes back by JobChanged or WorkloadChanged before they
@@ -80,6 +84,10 @@ class JobController final : public WorkloadSource {
   void JobDeleted(const Job& last);
   void WorkloadChanged(std::shared_ptr<const Workload> workload);
   void WorkloadDeleted(const Workload& last);
+  // No Job's by what it says, or by now: it names none as its controller.
+  void WorkloadLeft(const Workload& workload);
+  // A Workload came, changed or went that may be prebuilt.
+  void PrebuiltChanged(const k8s::ObjectKey& key);
   // What Jobs are judged by has changed (see Catalog::version). `ns` empty: everywhere.
   void CatalogChanged(const std::string& ns);
   // A queue was stopped or started: what Workloads say of being queued again may change.
@@ -87,11 +95,12 @@ class JobController final : public WorkloadSource {
 
   // From here on decides and writes. Everything that the objects show as admitted becomes a held claim.
   // REQUIRES: all informers are complete; `engine` outlives this and knows all queue objects.
-  void Lead(engine::EngineSet* engine, uint64_t epoch);
+  void Lead(engine::EngineSet* engine);
   // No request may leave any more.
   void StopWriting() { engine_ = nullptr; }
 
   void Decided(const engine::Decision& decision);
+  bool Exists(const std::string& uid) const { return entries_.contains(uid); }
 
   // Whether any Job carries a record, and the highest term of a leader that Jobs and Workloads tell of.
   bool AnyRecord() const;
@@ -103,9 +112,12 @@ class JobController final : public WorkloadSource {
 
   // WorkloadSource:
   std::optional<WantedWorkload> Want(const std::string& job_uid) override;
+  bool IsOf(const k8s::ObjectMeta& workload, const std::string& job_uid) const override;
+  bool IsExpected(const k8s::ObjectMeta& workload, const std::string& job_uid) const override;
   void WorkloadKnown(const std::string& job_uid) override;
   void WorkloadCreated(const std::string& job_uid) override;
   void WorkloadUpdated(const std::string& job_uid, bool priority_only) override;
+  void WorkloadRemoved(const std::string& job_uid, const k8s::ObjectKey& key) override;
   void WorkloadRefused(const std::string& job_uid, const std::string& message) override;
 
  private:
@@ -115,6 +127,9 @@ class JobController final : public WorkloadSource {
     // Decided: the gang has to be stopped.
     std::optional<Eviction> eviction;
     WallTime evicted_at;
+    // The prebuilt Workload shows it, and the Job is not started yet: without the Job's record it is this that counts,
+    // and its quota is free once the Workload shows so.
+    bool reserved = false;
     // Of a planned claim: the Job as it was decided on.
     std::shared_ptr<const Job> basis;
     std::optional<UnsureStart> unsure;
@@ -131,6 +146,7 @@ class JobController final : public WorkloadSource {
     bool holds = false;  // a claim
     int32_t pods = 0;    // that are needed
     int32_t priority = 0;
+    int64_t prebuilt_generation = 0;
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct WorkloadEvent {
@@ -142,15 +158,18 @@ class JobController final : public WorkloadSource {
   };
   struct Entry {
     std::shared_ptr<const Job> job;
+    std::string workload;                      // the name that its Workload has to have
     std::shared_ptr<const Prepared> prepared;  // null: cannot be queued, `problem` says why
     std::string problem;
     std::string record_problem;          // as said
     std::optional<Told> told;            // unset: the engine does not know the Job
     std::shared_ptr<const Job> told_of;  // a state of the Job that `told` is true of
     std::optional<Claim> claim;
-    bool busy = false;      // a request is on its way
-    bool finished = false;  // the end was handled
-    bool failed = false;    // it can never start
+    bool busy = false;                  // a request is on its way
+    std::shared_ptr<void> reservation;  // of a planned claim, on its way to the prebuilt Workload
+    bool finished = false;              // the end was handled
+    bool failed = false;                // it can never start
+    std::string failure_reason;
     std::string failure;
     bool adopted_finished = false;  // it had ended before this process looked
     MonoTime wait_until;            // no request before
@@ -192,13 +211,13 @@ class JobController final : public WorkloadSource {
   void SayPodsRunAgain(const Entry& entry, int32_t more);
   bool Prepare(Entry* entry);
   void KeepPriority(const Entry& entry, Prepared* prepared) const;
+  Prepared PrepareOf(const Job& job);
   void ReportProblem(Entry* entry, const absl::Status& problem);
   bool AdoptHeld(Entry* entry);
   void DisbelieveRecord(Entry* entry, std::string why);
   void SayRecordProblem(Entry* entry);
   void Adopt(Entry* entry, Held held);
   void TellHeld(Entry* entry, const Held& held);
-  engine::ClaimId NewClaimId();
   void Finish(Entry* entry);
   bool WaitsUntil(Entry* entry, MonoTime when);
   void Wake(Entry* entry, Duration delay);
@@ -234,6 +253,8 @@ class JobController final : public WorkloadSource {
   void CatchUp(Entry* entry);
   void DropClaim(Entry* entry, WallTime not_before, std::string message);
   void FailToStart(Entry* entry, const std::string& message);
+  void Fail(Entry* entry, std::string reason, std::string message);
+  void NoteReserved(Entry* entry);
   void ReconcileRunning(Entry* entry);
   // What runs is not what was admitted any more. RETURNS: true: it is being stopped.
   bool StopIfChanged(Entry* entry);
@@ -242,12 +263,26 @@ class JobController final : public WorkloadSource {
   // Whether the template may be edited now; if not, sees to it that it will be. RETURNS: true: go on.
   bool UnlockTemplate(Entry* entry);
 
+  // ---- job_prebuilt.cpp: Jobs whose Workload their user made, and which holds the record until they start
+  void NameWorkload(Entry* entry);
+  void ForgetPrebuilt(const Entry& entry);
+  // RETURNS: whether the Job has its prebuilt Workload, and may wait with it. If not, sees to what can be done.
+  bool HasPrebuilt(Entry* entry);
+  void TakePrebuilt(Entry* entry, const Workload& workload);
+  void ReservePrebuilt(Entry* entry);
+  void ReservationEnded(Entry* entry, const ReservationEnd& end);
+  // RETURNS: whether the start may go on.
+  bool KeepReserved(Entry* entry);
+  // The reservation is taken back from the Workload; `not_before`: when the next may be tried.
+  void GiveBack(Entry* entry, WallTime not_before);
+
   // ---- job_stop.cpp
   Eviction NewEviction(const Entry& entry, std::string reason, std::string message, std::string cause = "") const;
   void OrderStop(Entry* entry, Eviction eviction);
   void SendStop(Entry* entry);
   void Stopped(Entry* entry);
   void NoteStopped(Entry* entry);
+  void NoteEviction(Entry* entry);
   void ReconcileLeaving(Entry* entry);
   void Release(Entry* entry);
   void SuspendUnadmitted(Entry* entry);
@@ -280,16 +315,15 @@ class JobController final : public WorkloadSource {
 
   Deps deps_;
   engine::EngineSet* engine_ = nullptr;
-  uint64_t epoch_ = 0;
-  uint64_t adopted_ = 0;
-  std::map<engine::ClaimId, std::string> adopted_claims_;  // to the Job's uid
   gang::ShapeTable shapes_;
-  SharedText arriving_template_;  // of the Job that was decoded last
+  SharedText arriving_template_;          // of the Job that was decoded last
   std::map<std::string, Entry> entries_;  // by Job uid
   // Jobs that are gone while their Workload remains.
   std::map<std::string, WantedWorkload> departed_;
-  std::deque<std::string> orphans_;  // uids of Jobs that may be gone
+  std::map<k8s::ObjectKey, std::set<std::string>> prebuilt_;  // Workloads that Jobs name, and their uids
+  std::deque<std::string> orphans_;                           // uids of Jobs that may be gone
   WorkloadWriter workloads_;
+  Reservations reservations_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -128,7 +128,7 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   record.admission = order.admission;
   record.reserved_at = order.reserved_at;
   record.injected = std::move(injected->added);
-  record.requests = RequestsOf(job);
+  record.requests = RequestsOf(job.pod);
   record.max_execution_seconds = WantedMaxExecutionSeconds(job);
   record.past_execution_seconds = order.past_execution_seconds;
   record.eviction = order.eviction;

@@ -43,13 +43,19 @@ void JobController::HandleAdmit(const engine::Admit& admit) {
   claim.state = ClaimState::kPlanned;
   claim.record.claim = admit.claim;
   claim.record.job_uid = admit.uid;
-  claim.record.local_queue = entry->job->queue_name();
+  claim.record.local_queue = entry->prepared->workload.local_queue;
   claim.record.admission = admit.admission;
   claim.record.reserved_at = deps_.env.clock->Now();
   claim.basis = entry->told_of;
   const bool current = entry->told.has_value() && entry->told->generation == admit.generation;
   entry->claim = std::move(claim);
-  current ? Reconcile(entry) : DropClaim(entry, {}, "");
+  if (!current) {
+    DropClaim(entry, {}, "");
+  } else if (entry->job->prebuilt().empty()) {
+    Reconcile(entry);
+  } else {
+    ReservePrebuilt(entry);
+  }
 }
 
 void JobController::ReconcilePlanned(Entry* entry) {
@@ -59,6 +65,7 @@ void JobController::ReconcilePlanned(Entry* entry) {
     Started(entry);  // the watch was faster than the answer
     return;
   }
+  if (entry->claim->reserved && !KeepReserved(entry)) return;
   // Counts, requests or queue may be others than those that were decided on.
   const bool stands = StartStillFits(*entry->claim->basis, job) && job.status.active == 0 && !job.deleting() &&
                       !entry->claim->eviction.has_value();
@@ -131,7 +138,7 @@ void JobController::SendStart(Entry* entry) {
   order.admission = claim.record.admission;
   order.reserved_at = claim.record.reserved_at;
   order.local_queue = claim.record.local_queue;
-  order.workload = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  order.workload = entry->workload;
   order.past_execution_seconds = PastExecutionSeconds(*entry);
   const auto known = workloads_.Known(job.meta.uid);
   if (job.record != nullptr && job.record->eviction.has_value() &&
@@ -225,8 +232,18 @@ void JobController::NoteStarted(Entry* entry) {
   entry->not_before = {};
   Apply(engine::ClaimWritten{job.meta.uid, claim.record.claim});
   const std::string& cluster_queue = claim.record.admission.cluster_queue;
-  const Duration waited = claim.record.reserved_at - entry->queued_since;
   JobEvent(job, "Normal", "Started", "Start", Cat("Admitted by clusterQueue ", cluster_queue));
+  if (!std::exchange(claim.reserved, false)) NoteReserved(entry);
+  spdlog::info("a job is started{}", JobFields(job, {{"clusterQueue", cluster_queue},
+                                                     {"localQueue", claim.record.local_queue},
+                                                     {"claim", claim.record.claim.ToString()}}));
+  TouchWorkload(*entry, Urgency::kNow);
+}
+
+void JobController::NoteReserved(Entry* entry) {
+  const Record& record = entry->claim->record;
+  const std::string& cluster_queue = record.admission.cluster_queue;
+  const Duration waited = record.reserved_at - entry->queued_since;
   QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "QuotaReserved", "Admit",
                              Cat("Quota reserved in ClusterQueue ", cluster_queue, ", wait time since queued was ",
                                  Seconds(waited), "s")});
@@ -234,10 +251,6 @@ void JobController::NoteStarted(Entry* entry) {
                              Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was 0s")});
   deps_.telemetry->QuotaReserved(Queue(*entry), waited);
   deps_.telemetry->Admitted(Queue(*entry), waited, Duration(0));
-  spdlog::info("a job is started{}", JobFields(job, {{"clusterQueue", cluster_queue},
-                                                     {"localQueue", claim.record.local_queue},
-                                                     {"claim", claim.record.claim.ToString()}}));
-  TouchWorkload(*entry, Urgency::kNow);
 }
 
 // An end may be seen before the answer to the write that came before it.
@@ -253,6 +266,10 @@ void JobController::CatchUp(Entry* entry) {
 }
 
 void JobController::DropClaim(Entry* entry, WallTime not_before, std::string message) {
+  if (entry->claim->reserved) {
+    GiveBack(entry, not_before);
+    return;
+  }
   const std::string uid = entry->job->meta.uid;
   const engine::ClaimId id = entry->claim->record.claim;
   entry->claim.reset();
@@ -266,11 +283,16 @@ void JobController::FailToStart(Entry* entry, const std::string& message) {
     RefuseStart(entry, Duration(0), message);
     return;
   }
-  spdlog::warn("a job can never be started{}", JobFields(*entry->job, {{"error", message}}));
-  entry->failed = true;
-  entry->failure = message;
-  TouchWorkload(*entry, Urgency::kNow);
+  Fail(entry, "FailedToStart", message);
   DropClaim(entry, {}, "");
+}
+
+void JobController::Fail(Entry* entry, std::string reason, std::string message) {
+  spdlog::warn("a job can never be started{}", JobFields(*entry->job, {{"reason", reason}, {"error", message}}));
+  entry->failed = true;
+  entry->failure_reason = std::move(reason);
+  entry->failure = std::move(message);
+  TouchWorkload(*entry, Urgency::kNow);
 }
 
 // ---- running ------------------------------------------------------------------------------------

@@ -73,29 +73,32 @@ void JobController::NoteStopped(Entry* entry) {
   entry->backoff.Reset();
   entry->reason.reset();
   Apply(engine::ClaimLeaving{job.meta.uid, claim.record.claim});
-  if (claim.eviction.has_value()) {
-    const Eviction& eviction = *claim.eviction;
-    const auto count = std::find_if(eviction.totals.begin(), eviction.totals.end(), [&eviction](const auto& c) {
-      return c.reason == eviction.reason && c.underlying_cause == eviction.underlying_cause;
-    });
-    deps_.telemetry->Evicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
-                             count != eviction.totals.end() && count->count == 1);
-    if (eviction.underlying_cause == kMaxExecTimeExceeded) {
-      QueueWorkloadEvent(entry, {kWorkloadReporter, "Warning", std::string(kMaxExecTimeExceeded), "Evict",
-                                 Cat("The maximum execution time (", MaxExecutionSecondsOf(*entry), "s) exceeded")});
-    }
-    const bool preempted = !eviction.preemption_reason.empty();
-    QueueWorkloadEvent(entry, {preempted ? kAdmissionReporter : kWorkloadReporter, "Normal",
-                               Cat("EvictedDueTo", eviction.shown_reason()), "Evict", eviction.message});
-    if (preempted) {
-      QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
-    }
-    spdlog::info("a job is stopped{}", JobFields(job, {{"clusterQueue", claim.record.admission.cluster_queue},
-                                                       {"reason", eviction.reason},
-                                                       {"preemptionReason", eviction.preemption_reason},
-                                                       {"message", eviction.message}}));
-  }
+  if (claim.eviction.has_value()) NoteEviction(entry);
   TouchWorkload(*entry, Urgency::kLeisure);
+}
+
+void JobController::NoteEviction(Entry* entry) {
+  const Eviction& eviction = *entry->claim->eviction;
+  const auto count = std::find_if(eviction.totals.begin(), eviction.totals.end(), [&eviction](const auto& c) {
+    return c.reason == eviction.reason && c.underlying_cause == eviction.underlying_cause;
+  });
+  deps_.telemetry->Evicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
+                           count != eviction.totals.end() && count->count == 1);
+  if (eviction.underlying_cause == kMaxExecTimeExceeded) {
+    QueueWorkloadEvent(entry, {kWorkloadReporter, "Warning", std::string(kMaxExecTimeExceeded), "Evict",
+                               Cat("The maximum execution time (", MaxExecutionSecondsOf(*entry), "s) exceeded")});
+  }
+  const bool preempted = !eviction.preemption_reason.empty();
+  QueueWorkloadEvent(entry, {preempted ? kAdmissionReporter : kWorkloadReporter, "Normal",
+                             Cat("EvictedDueTo", eviction.shown_reason()), "Evict", eviction.message});
+  if (preempted) {
+    QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
+  }
+  spdlog::info("a job is stopped{}",
+               JobFields(*entry->job, {{"clusterQueue", entry->claim->record.admission.cluster_queue},
+                                       {"reason", eviction.reason},
+                                       {"preemptionReason", eviction.preemption_reason},
+                                       {"message", eviction.message}}));
 }
 
 void JobController::ReconcileLeaving(Entry* entry) {
@@ -103,6 +106,11 @@ void JobController::ReconcileLeaving(Entry* entry) {
   if (!job.suspend) {
     // Somebody let it run again without an admission.
     if (!job.deleting()) SendStop(entry);
+    return;
+  }
+  if (entry->claim->reserved) {
+    const auto known = workloads_.Known(job.meta.uid);
+    if (job.status.active == 0 && (known == nullptr || !HoldsQuota(*known))) Release(entry);
     return;
   }
   if (job.record == nullptr && !job.deleting()) {
@@ -117,7 +125,10 @@ void JobController::Release(Entry* entry) {
   const Claim claim = *std::exchange(entry->claim, std::nullopt);
   const Job& job = *entry->job;
   const WallTime now = deps_.env.clock->Now();
-  const int64_t before = claim.eviction.has_value() ? claim.eviction->past_execution_seconds : 0;
+  const auto known = workloads_.Known(job.meta.uid);
+  const int64_t before = claim.eviction.has_value() ? claim.eviction->past_execution_seconds
+                         : known != nullptr         ? known->status.past_execution_seconds
+                                                    : 0;
   entry->past_execution_seconds =
       AddClamped(before, std::max<int64_t>(0, WholeSeconds(now - claim.record.reserved_at)));
   entry->queued_since = now;
@@ -125,7 +136,7 @@ void JobController::Release(Entry* entry) {
   Apply(engine::ClaimGone{job.meta.uid, claim.record.claim});
   if (claim.eviction.has_value()) {
     deps_.telemetry->EvictionDone(Queue(*entry), claim.eviction->reason, now - claim.evicted_at);
-    JobEvent(job, "Normal", "Stopped", "Stop", claim.eviction->message);
+    if (!claim.reserved) JobEvent(job, "Normal", "Stopped", "Stop", claim.eviction->message);
   }
   spdlog::info("a job is out, its quota is free{}",
                JobFields(job, {{"clusterQueue", claim.record.admission.cluster_queue}}));
@@ -153,9 +164,11 @@ void JobController::RestoreIfShown(Entry* entry) {
   const Job& job = *entry->job;
   if (job.record == nullptr || job.record->state != Record::State::kStopped) return;
   const auto known = workloads_.Known(job.meta.uid);
-  if (known == nullptr || (job.record->eviction.has_value() && !ShowsEviction(known->status, *job.record->eviction))) {
-    return;
-  }
+  // A prebuilt one that is gone does not come to show it.
+  const bool shown = known == nullptr
+                         ? !job.prebuilt().empty()
+                         : !job.record->eviction.has_value() || ShowsEviction(known->status, *job.record->eviction);
+  if (!shown) return;
   if (!UnlockTemplate(entry)) return;
   Send(entry, BuildRestore(job), [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
 }

@@ -19,17 +19,6 @@ using Urgency = WorkloadWriter::Urgency;
 // The garbage collector deletes a Workload soon after its Job.
 constexpr Duration kOrphanGrace = std::chrono::seconds(3);
 
-// A workload that merely waits for its turn has no condition until something was in its way once.
-bool WorthShowing(const engine::Reason& reason, const Workload* known) {
-  if (reason.code != engine::ReasonCode::kPendingEvaluation) return true;
-  for (const engine::Obstacle& o : reason.obstacles) {
-    if (o.kind != engine::ObstacleKind::kBehindStrictHead && o.kind != engine::ObstacleKind::kLostToAnother) {
-      return true;
-    }
-  }
-  return known != nullptr && k8s::FindCondition(known->status.conditions, "QuotaReserved") != nullptr;
-}
-
 }  // namespace
 
 void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
@@ -150,17 +139,24 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
     facts.eviction = entry.last_eviction;
   } else if (entry.failed) {
     facts.state = State::kFinished;
-    facts.finished_reason = "FailedToStart";
+    facts.finished_reason = entry.failure_reason;
     facts.finished_message = entry.failure;
   } else if (entry.claim.has_value()) {
     const Claim& claim = *entry.claim;
+    if (claim.reserved && claim.state == ClaimState::kLeaving) {
+      // It is the Workload that gives the quota back.
+      facts.eviction = claim.eviction;
+      return facts;
+    }
     facts.state = claim.state == ClaimState::kLeaving ? State::kEvicting : State::kAdmitted;
     facts.admission = claim.record.admission;
     facts.reserved_at = claim.record.reserved_at;
     facts.eviction = claim.record.eviction;
   } else {
     if (job.record != nullptr) facts.eviction = job.record->eviction;
-    if (entry.reason.has_value() && WorthShowing(*entry.reason, known.get())) facts.reason = entry.reason;
+    if (entry.reason.has_value() && WorthShowing(*entry.reason, known == nullptr ? WorkloadStatus() : known->status)) {
+      facts.reason = entry.reason;
+    }
     // Kueue would leave the condition there for ever.
     const bool told = entry.reason.has_value() && !entry.reason->obstacles.empty() && !deps_.options->release;
     if (told) facts.waits_for = entry.reason;
@@ -178,19 +174,30 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   if (!entry->problem.empty() && !entry->claim.has_value() && !entry->failed) return std::nullopt;
   const Job& job = *entry->job;
   WantedWorkload wanted;
-  wanted.key = {job.meta.ns, WorkloadName("Job", "batch", job.meta.name, job.meta.uid)};
+  wanted.key = {job.meta.ns, entry->workload};
   if (const auto known = workloads_.Known(job_uid); known != nullptr) wanted.key = known->meta.key();
   // What has ended gets no Workload any more, unless it ran under an admission that has not been shown yet.
   const bool ended = job.Outcome() != nullptr;
   wanted.create = !job.deleting() &&
                   !(ended && (entry->adopted_finished || entry->workload_seen || !entry->last_admission.has_value()));
-  wanted.spec =
-      ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  if (job.prebuilt().empty()) {
+    wanted.spec =
+        ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
+  } else if (const auto known = workloads_.Known(job_uid); known != nullptr && known->meta.name == entry->workload) {
+    wanted.create = false;
+    wanted.remove_others = false;
+    wanted.spec = known->spec;
+    wanted.spec.queue_name = entry->prepared->workload.local_queue;
+    wanted.spec.priority = PriorityOf(*entry).value;
+    wanted.spec.priority_class = entry->prepared->priority.ref;
+  } else {
+    return std::nullopt;
+  }
   if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
   if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
   wanted.facts = Facts(*entry);
   wanted.deactivate = OwesDeactivation(*entry);
-  wanted.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
+  if (job.prebuilt().empty()) wanted.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
   wanted.priority_note = PriorityNote(*entry);
   wanted.body = [this, job_uid]() -> std::optional<WorkloadBody> {
     Entry* found = Find(job_uid);
@@ -208,7 +215,7 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   }
   WorkloadBody body;
   body.ns = job.meta.ns;
-  body.name = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  body.name = entry->workload;
   body.labels = ProjectLabels(job, deps_.options->label_keys_to_copy);
   body.annotations = ProjectAnnotations(job, entry->claim.has_value() ? entry->claim->record.claim : engine::ClaimId{});
   body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
@@ -238,6 +245,17 @@ void JobController::ReadTemplate(Entry* entry) {
                     });
 }
 
+bool JobController::IsOf(const k8s::ObjectMeta& workload, const std::string& job_uid) const {
+  const std::optional<JobRef> job = JobOf(workload);
+  return job.has_value() && job->uid == job_uid;
+}
+
+bool JobController::IsExpected(const k8s::ObjectMeta& workload, const std::string& job_uid) const {
+  const auto it = entries_.find(job_uid);
+  // Of a Job that is gone, or was not seen yet, whichever there is.
+  return it == entries_.end() || workload.name == it->second.workload;
+}
+
 void JobController::WorkloadKnown(const std::string& job_uid) {
   Entry* entry = Find(job_uid);
   if (entry == nullptr) return;
@@ -250,8 +268,7 @@ void JobController::WorkloadCreated(const std::string& job_uid) {
   const Entry* entry = Find(job_uid);
   if (entry == nullptr) return;
   const Job& job = *entry->job;
-  JobEvent(job, "Normal", "CreatedWorkload", "Create",
-           Cat("Created Workload: ", job.meta.ns, "/", WorkloadName("Job", "batch", job.meta.name, job.meta.uid)));
+  JobEvent(job, "Normal", "CreatedWorkload", "Create", Cat("Created Workload: ", job.meta.ns, "/", entry->workload));
   deps_.telemetry->WorkloadCreated("Job", deps_.env.clock->Now() - job.meta.creation);
 }
 
@@ -263,6 +280,14 @@ void JobController::WorkloadUpdated(const std::string& job_uid, bool priority_on
       *entry->job, "Normal", "UpdatedWorkload", "Update",
       Cat(priority_only ? "Updated workload priority class: " : "Updated not matching Workload for suspended job: ",
           known->meta.key().ToString()));
+}
+
+void JobController::WorkloadRemoved(const std::string& job_uid, const k8s::ObjectKey& key) {
+  const Entry* entry = Find(job_uid);
+  if (entry == nullptr) return;
+  spdlog::warn("a workload that was not the job's own is deleted{}",
+               JobFields(*entry->job, {{"workload", key.ToString()}}));
+  JobEvent(*entry->job, "Normal", "DeletedWorkload", "Delete", Cat("Deleted not matching Workload: ", key.ToString()));
 }
 
 void JobController::WorkloadRefused(const std::string& job_uid, const std::string& message) {
@@ -300,12 +325,8 @@ engine::QueueRef JobController::Queue(const Entry& entry) const {
   engine::QueueRef out;
   out.ns = entry.job->meta.ns;
   out.local_queue = entry.job->queue_name();
-  if (entry.claim.has_value()) {
-    out.cluster_queue = entry.claim->record.admission.cluster_queue;
-  } else if (const auto it = deps_.catalog->local_queues.find({out.ns, out.local_queue});
-             it != deps_.catalog->local_queues.end()) {
-    out.cluster_queue = it->second.cluster_queue;
-  }
+  out.cluster_queue = entry.claim.has_value() ? entry.claim->record.admission.cluster_queue
+                                              : deps_.catalog->ClusterQueueOf(out.ns, out.local_queue);
   if (entry.prepared != nullptr && entry.prepared->priority.ref.has_value()) {
     out.priority_class = entry.prepared->priority.ref->name;
   }
@@ -331,7 +352,7 @@ void JobController::Depart(Entry entry) {
   wanted.key = known->meta.key();
   wanted.create = false;
   const std::optional<Claim> claim = entry.claim;
-  if (claim.has_value() && claim->state != ClaimState::kPlanned) {
+  if (claim.has_value() && (claim->state != ClaimState::kPlanned || claim->reserved)) {
     entry.last_admission = claim->record.admission;
     entry.last_reserved_at = claim->record.reserved_at;
     entry.last_eviction = claim->record.eviction;

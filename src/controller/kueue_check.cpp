@@ -97,14 +97,13 @@ void KueueCheck::AskLease() {
 }
 
 void KueueCheck::AskWebhooks(Sign* sign, const k8s::Resource& resource) {
-  client_->Read(k8s::Client::Path(resource, ""), "",
-                [this, alive = std::weak_ptr<bool>(alive_), asked = env_.clock->Mono(), sign,
-                 resource](k8s::Result result) {
-                  if (alive.expired()) return;
-                  Seen(sign, asked, std::string(resource.plural), result, [this, &resource](std::string_view body) {
-                    return FindWebhooks(body, resource, lease_.ns);
-                  });
-                });
+  client_->Read(
+      k8s::Client::Path(resource, ""), "",
+      [this, alive = std::weak_ptr<bool>(alive_), asked = env_.clock->Mono(), sign, resource](k8s::Result result) {
+        if (alive.expired()) return;
+        Seen(sign, asked, std::string(resource.plural), result,
+             [this, &resource](std::string_view body) { return FindWebhooks(body, resource, lease_.ns); });
+      });
 }
 
 void KueueCheck::Seen(Sign* sign, MonoTime asked, const std::string& what, const k8s::Result& result,

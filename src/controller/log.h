@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "muster/controller/job.h"
-#include "muster/controller/names.h"
 #include "muster/core/log_fields.h"
 
 namespace muster::controller {
@@ -17,8 +16,8 @@ namespace muster::controller {
 // A Job's namespace and name, its Workload's name, and whatever else belongs to the message.
 inline std::string JobFields(const Job& job,
                              std::initializer_list<std::pair<std::string_view, std::string_view>> more = {}) {
-  const std::string workload = WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
-  return LogFields({{"namespace", job.meta.ns}, {"job", job.meta.name}, {"workload", workload}}) + LogFields(more);
+  return LogFields({{"namespace", job.meta.ns}, {"job", job.meta.name}, {"workload", WorkloadNameOf(job)}}) +
+         LogFields(more);
 }
 
 }  // namespace muster::controller

@@ -14,23 +14,38 @@ absl::Status Unsupported(const Job& job) {
   if (job.Annotation(kElasticJobAnnotation) == "true") {
     return absl::UnimplementedError(Cat("annotation ", kElasticJobAnnotation, ": elastic Jobs are not supported"));
   }
-  if (!job.Annotation(kPrebuiltWorkloadName).empty() || !job.Label(kPrebuiltWorkloadName).empty()) {
-    return absl::UnimplementedError(Cat(kPrebuiltWorkloadName, ": prebuilt Workloads are not supported"));
-  }
   return absl::OkStatus();
 }
 
-RequestContext ContextOf(const Job& job, const Catalog& catalog, const gang::RequestConfig& config) {
+RequestContext ContextOf(const std::string& ns, const PodTemplate& pod, const Catalog& catalog,
+                         const gang::RequestConfig& config) {
   RequestContext context;
   context.config = config;
-  if (const auto it = catalog.limit_ranges.find(job.meta.ns); it != catalog.limit_ranges.end()) {
+  if (const auto it = catalog.limit_ranges.find(ns); it != catalog.limit_ranges.end()) {
     for (const auto& [name, range] : it->second) context.limits.Add(name, range.range);
   }
-  if (const auto it = catalog.runtime_classes.find(job.pod.resources.runtime_class);
-      it != catalog.runtime_classes.end()) {
+  if (const auto it = catalog.runtime_classes.find(pod.resources.runtime_class); it != catalog.runtime_classes.end()) {
     context.class_overhead = &it->second.overhead;
   }
   return context;
+}
+
+// `pods`: of which it asks for the requests.
+void AddPodSet(std::string_view name, int32_t pods, std::optional<int32_t> min_count, ShapedPod shaped,
+               gang::ShapeTable* shapes, Prepared* out) {
+  engine::PodSet pod_set;
+  pod_set.name = name;
+  pod_set.count = pods;
+  pod_set.min_count = min_count;
+  pod_set.shape = shapes->Intern(std::move(shaped.shape));
+  PodSetRequests requests{pod_set.name, {}};
+  for (const auto& [resource, amount] : pod_set.shape->requests) {
+    requests.resources.emplace(resource, FormatAmount(resource, amount * pod_set.count));
+  }
+  std::vector<engine::Obstacle>& invalid = out->workload.invalid;
+  invalid.insert(invalid.end(), shaped.invalid.begin(), shaped.invalid.end());
+  out->requests.push_back(std::move(requests));
+  out->workload.pod_sets.push_back(std::move(pod_set));
 }
 
 }  // namespace
@@ -60,7 +75,7 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   PodTemplate pod = job.pod;
   pod.node_selector = original.view.node_selector;
   pod.tolerations = original.view.tolerations;
-  ShapedPod shaped = MakeShape(pod, ContextOf(job, catalog, config), kJobPodSet);
+  ShapedPod shaped = MakeShape(pod, ContextOf(job.meta.ns, pod, catalog, config), kJobPodSet);
 
   engine::Workload& workload = out.workload;
   workload.uid = job.meta.uid;
@@ -72,22 +87,66 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   if (out.priority.ref.has_value()) workload.priority_class = out.priority.ref->name;
   workload.queue_time = job.meta.creation;
   workload.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
-  workload.invalid = std::move(shaped.invalid);
-  engine::PodSet pod_set;
-  pod_set.name = kJobPodSet;
-  pod_set.count = original.pod_count() - ReclaimablePods(job, original);
+  const int32_t pods = original.pod_count() - ReclaimablePods(job, original);
   // Where completions follow parallelism, fewer of them would take back what has ended.
   const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;
-  if (!whole && out.min_count < pod_set.count) pod_set.min_count = out.min_count;
-  pod_set.shape = shapes->Intern(std::move(shaped.shape));
-
-  PodSetRequests requests{pod_set.name, {}};
-  for (const auto& [resource, amount] : pod_set.shape->requests) {
-    requests.resources.emplace(resource, FormatAmount(resource, amount * pod_set.count));
-  }
-  out.requests.push_back(std::move(requests));
-  workload.pod_sets.push_back(std::move(pod_set));
+  AddPodSet(kJobPodSet, pods, !whole && out.min_count < pods ? out.min_count : std::nullopt, std::move(shaped), shapes,
+            &out);
   return out;
+}
+
+Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, const Catalog& catalog,
+                         const gang::RequestConfig& config, gang::ShapeTable* shapes) {
+  Prepared out;
+  out.priority = {object.spec.priority, object.spec.priority_class};
+  out.max_execution_seconds = object.spec.max_execution_seconds;
+  engine::Workload& workload = out.workload;
+  workload.uid = object.meta.uid;
+  workload.ns = object.meta.ns;
+  workload.name = object.meta.name;
+  workload.local_queue = object.spec.queue_name;
+  workload.generation = object.meta.generation;
+  workload.priority = object.spec.priority;
+  if (object.spec.priority_class.has_value()) workload.priority_class = object.spec.priority_class->name;
+  workload.queue_time = object.meta.creation;
+  workload.active = object.active;
+  if (const auto gate = object.meta.annotations.find(kAdmissionGatedByAnnotation);
+      gate != object.meta.annotations.end()) {
+    workload.gated_by = gate->second;
+  }
+  for (const PodSetTemplate& pod_set : object.templates) {
+    int32_t pods = pod_set.count;
+    if (held != nullptr) {
+      for (const engine::PodSetAssignment& assigned : held->pod_sets) {
+        if (assigned.name == pod_set.name) pods = assigned.count;
+      }
+    }
+    const auto done = object.status.reclaimable_pods.find(pod_set.name);
+    if (done != object.status.reclaimable_pods.end()) pods -= std::min(done->second, pods);
+    ShapedPod shaped = MakeShape(pod_set.pod, ContextOf(object.meta.ns, pod_set.pod, catalog, config), pod_set.name);
+    AddPodSet(pod_set.name, pods, pod_set.min_count, std::move(shaped), shapes, &out);
+  }
+  return out;
+}
+
+void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& catalog, const gang::RequestConfig& config,
+                      gang::ShapeTable* shapes, Prepared* out) {
+  if (object.templates.size() != 1) return;
+  const Prepared from = PrepareWorkload(object, nullptr, catalog, config, shapes);
+  const PodTemplate& pod = object.templates.front().pod;
+  const engine::PodSet own = out->workload.pod_sets.front();
+  out->workload.pod_sets.clear();
+  out->workload.invalid.clear();
+  out->requests.clear();
+  AddPodSet(own.name, own.count, own.min_count,
+            MakeShape(pod, ContextOf(object.meta.ns, pod, catalog, config), own.name), shapes, out);
+  out->workload.queue_time = from.workload.queue_time;
+  if (out->workload.local_queue.empty()) out->workload.local_queue = from.workload.local_queue;
+  if (out->workload.gated_by.empty()) out->workload.gated_by = from.workload.gated_by;
+  if (!job.Label(kPriorityClassLabel).empty()) return;
+  out->priority = from.priority;
+  out->workload.priority = from.workload.priority;
+  out->workload.priority_class = from.workload.priority_class;
 }
 
 bool RunByJobController(const Job& job) {

@@ -1,4 +1,4 @@
-// A Job as the engine's workload: how many pods of which shape, in which queue, how urgent.
+// A Job, or a Workload without one, as the engine's workload: how many pods of which shape, in which queue, how urgent.
 //
 // Threading: pure function; the table needs external synchronisation.
 #pragma once
@@ -17,7 +17,7 @@
 namespace muster::controller {
 
 struct Prepared {
-  engine::Workload workload;  // without active, not_before and held
+  engine::Workload workload;  // without not_before and held; of a Job, without active
   Priority priority;
   std::optional<int32_t> min_count;
   std::optional<int64_t> max_execution_seconds;
@@ -29,6 +29,16 @@ struct Prepared {
 
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes);
+
+// A Workload that says by itself what it asks for: its pods less those that are done. `held`: what it was admitted to;
+// null: nothing. The uid is the Workload's own.
+Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, const Catalog& catalog,
+                         const gang::RequestConfig& config, gang::ShapeTable* shapes);
+
+// A prebuilt Workload says what its Job's pods ask for, and since when it waits; of the Job are the number of pods, the
+// queue, and its priority where it states one.
+void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& catalog, const gang::RequestConfig& config,
+                      gang::ShapeTable* shapes, Prepared* out);
 
 // False where spec.managedBy names a controller other than Kubernetes' own.
 bool RunByJobController(const Job& job);

@@ -222,6 +222,16 @@ bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction) {
   return status.evictions == eviction.totals && k8s::FindCondition(status.conditions, "Evicted") != nullptr;
 }
 
+bool WorthShowing(const engine::Reason& reason, const WorkloadStatus& known) {
+  if (reason.code != engine::ReasonCode::kPendingEvaluation) return true;
+  for (const engine::Obstacle& o : reason.obstacles) {
+    if (o.kind != engine::ObstacleKind::kBehindStrictHead && o.kind != engine::ObstacleKind::kLostToAnother) {
+      return true;
+    }
+  }
+  return k8s::FindCondition(known.conditions, "QuotaReserved") != nullptr;
+}
+
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction) {
   const k8s::Condition* reserved = k8s::FindCondition(status.conditions, "QuotaReserved");
   return TellsOfEviction(status, eviction) && reserved != nullptr && reserved->status == "False";
@@ -318,7 +328,7 @@ Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_cop
     if (const auto it = job.meta.labels.find(key); it != job.meta.labels.end()) out.insert(*it);
   }
   if (IsLabelValue(job.meta.uid)) out.insert_or_assign(std::string(kJobUidLabel), job.meta.uid);
-  out.insert_or_assign(std::string(kRecordHolderLabel), "job");
+  out.insert_or_assign(std::string(kRecordHolderLabel), std::string(kHeldByJob));
   return out;
 }
 

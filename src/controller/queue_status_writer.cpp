@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "muster/k8s_client/json_reader.h"
-
 namespace muster::controller {
 namespace {
 
@@ -29,7 +27,7 @@ void QueueStatusWriter::Observe(std::shared_ptr<const QueueObject> object) {
   const k8s::ObjectKey key = object->meta.key();
   Entry& entry = entries_[key];
   entry.known = std::move(object);
-  entry.unreadable = false;
+  entry.progress.Changed();
   Touch(key);
 }
 
@@ -76,13 +74,13 @@ void QueueStatusWriter::Flush() {
 }
 
 void QueueStatusWriter::Sync(const k8s::ObjectKey& key, Entry* entry) {
-  if (entry->unreadable) return;
+  if (entry->progress.unreadable()) return;
   const std::optional<QueueStatus> wanted = project_(*entry->known);
   if (!wanted.has_value()) return;
   std::string body = EncodeStatusPatch(*entry->known, *wanted, cluster_queue_);
   if (body.empty()) return;
   entry->busy = true;
-  entry->sent_version = entry->known->meta.resource_version;
+  entry->progress.Sent(entry->known->meta.resource_version);
   client_->Patch(k8s::Lane::kStatus, resource_, key, "status", k8s::PatchType::kMergePatch, std::move(body),
                  [this, alive = std::weak_ptr<bool>(alive_), key](k8s::Result result) {
                    if (!alive.expired()) Answered(key, result);
@@ -119,16 +117,16 @@ void QueueStatusWriter::Fetched(const k8s::ObjectKey& key, const k8s::Result& re
   const auto again = entries_.find(key);
   if (again == entries_.end()) return;
   Entry& entry = again->second;
-  const std::string& known = entry.known->meta.resource_version;
-  if (known != entry.sent_version) {
-    entry.backoff.Reset();
-    Touch(key);
-  } else if (const std::string version = k8s::ReadMeta(result.body).resource_version;
-             version.empty() || version == known) {
-    Failed(key, result);  // no object, or refused or without effect though nothing has changed
-  } else {
-    // There is a newer state that was not taken: any write would meet it. The watch tells of one that can be read.
-    entry.unreadable = true;
+  switch (entry.progress.Answered(entry.known->meta.resource_version, result.body)) {
+    case WriteProgress::Step::kMoved:
+      entry.backoff.Reset();
+      Touch(key);
+      break;
+    case WriteProgress::Step::kNone:
+      Failed(key, result);
+      break;
+    case WriteProgress::Step::kUnreadable:
+      break;
   }
 }
 

@@ -9,10 +9,11 @@
 #include <optional>
 #include <set>
 
-#include "backoff.h"
 #include "muster/controller/queue_status.h"
+#include "muster/core/backoff.h"
 #include "muster/core/clock.h"
 #include "muster/k8s_client/client.h"
+#include "write_progress.h"
 
 namespace muster::controller {
 
@@ -41,8 +42,7 @@ class QueueStatusWriter {
     std::shared_ptr<const QueueObject> known;
     bool busy = false;
     bool dirty = false;
-    bool unreadable = false;   // as it is on the server; nothing is written until it can be read again
-    std::string sent_version;  // that the write on its way was made for
+    WriteProgress progress;
     MonoTime not_before;
     Backoff backoff{std::chrono::seconds(1), std::chrono::seconds(60)};
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "muster/controller/names.h"
 #include "muster/core/check.h"
 #include "muster/core/quantity.h"
 #include "text.h"
@@ -388,6 +389,19 @@ bool WasEvaluated(const Reason& reason) {
            o.kind == ObstacleKind::kLocalQueueStopped || o.kind == ObstacleKind::kLocalQueueMisconfigured ||
            o.kind == ObstacleKind::kClusterQueueMissing || o.kind == ObstacleKind::kClusterQueueInactive;
   });
+}
+
+void HideForeign(std::string_view ns, engine::Reason* reason) {
+  for (engine::Blocker& blocker : reason->blockers) {
+    if (blocker.ns != ns) blocker.ns = blocker.name = "";
+  }
+}
+
+std::optional<HoldEvent> EventOf(const engine::Reason& reason) {
+  if (reason.code == engine::ReasonCode::kAdmissionGated)
+    return HoldEvent{kWorkloadReporter, "Normal", "AdmissionGated"};
+  if (!WasEvaluated(reason) || reason.code == engine::ReasonCode::kPendingEvaluation) return std::nullopt;
+  return HoldEvent{kAdmissionReporter, "Warning", std::string(engine::Name(reason.code))};
 }
 
 std::string_view EvictedReason(EvictionReason reason) {

@@ -37,8 +37,8 @@ void ServerCheck::Start() {
 void ServerCheck::AskVersion() {
   client_->Read("/version", "", [this, alive = std::weak_ptr<bool>(alive_)](k8s::Result result) {
     if (alive.expired()) return;
-    version_timer_ = env_.executor->PostAt(env_.clock->Mono() + (result.ok() ? kInterval : kAgain),
-                                           [this] { AskVersion(); });
+    version_timer_ =
+        env_.executor->PostAt(env_.clock->Mono() + (result.ok() ? kInterval : kAgain), [this] { AskVersion(); });
     if (!result.ok()) return;
     k8s::JsonDocument document(result.body);
     // "36", or "36+" where a vendor has added to it.
@@ -57,8 +57,8 @@ void ServerCheck::AskPolicies() {
   client_->Read(kPolicies, "", [this, alive = std::weak_ptr<bool>(alive_)](k8s::Result result) {
     if (alive.expired()) return;
     const bool answered = result.ok() || result.code == kNotFound || result.code == kForbidden;
-    policies_timer_ = env_.executor->PostAt(env_.clock->Mono() + (answered ? kInterval : kAgain),
-                                            [this] { AskPolicies(); });
+    policies_timer_ =
+        env_.executor->PostAt(env_.clock->Mono() + (answered ? kInterval : kAgain), [this] { AskPolicies(); });
     if (!answered) return;
     bool served = result.code == kForbidden;  // nothing to go by
     k8s::JsonDocument document(result.ok() ? result.body : "{}");

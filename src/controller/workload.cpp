@@ -70,6 +70,12 @@ WorkloadStatus ReadStatus(JsonValue status) {
   return out;
 }
 
+// Its name says so.
+bool MadeFromJob(const k8s::ObjectMeta& workload) {
+  const std::optional<JobRef> job = JobOf(workload);
+  return job.has_value() && WorkloadName("Job", "batch", job->name, job->uid) == workload.name;
+}
+
 // ---- writing ------------------------------------------------------------------------------------
 
 void WriteStrings(const std::map<std::string, std::string>& map, JsonWriter* out) {
@@ -196,6 +202,18 @@ std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload) {
   return job;
 }
 
+bool HoldsQuota(const Workload& workload) {
+  const auto& conditions = workload.status.conditions;
+  return k8s::IsTrue(conditions, "QuotaReserved") && workload.status.admission.has_value() &&
+         !k8s::IsTrue(conditions, "Finished");
+}
+
+engine::ClaimId ClaimOf(const Workload& workload) {
+  const auto named = workload.meta.annotations.find(kClaimAnnotation);
+  if (named == workload.meta.annotations.end()) return {};
+  return engine::ClaimId::Parse(named->second).value_or(engine::ClaimId{});
+}
+
 absl::StatusOr<Workload> DecodeWorkload(std::string_view json) {
   k8s::JsonDocument document(json);
   const JsonValue root = document.root();
@@ -204,6 +222,7 @@ absl::StatusOr<Workload> DecodeWorkload(std::string_view json) {
   out.active = root["spec"]["active"].Bool(true);
   out.spec = ReadSpec(root["spec"]);
   out.status = ReadStatus(root["status"]);
+  if (!MadeFromJob(out.meta)) out.templates = DecodePodSets(root["spec"]["podSets"]);
   if (const absl::Status s = document.Finish(Cat("Workload ", out.meta.key().ToString())); !s.ok()) return s;
   return out;
 }
@@ -260,7 +279,7 @@ bool HasKueueFinalizer(const Workload& workload) {
   return std::find(all.begin(), all.end(), kKueueFinalizer) != all.end();
 }
 
-std::string EncodeMetaPatch(const Workload& known, const Labels& annotations) {
+std::string EncodeMetaPatch(const Workload& known, const Labels& annotations, const Labels& labels) {
   JsonWriter out;
   out.StartObject().Key("metadata").StartObject();
   out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version);
@@ -279,6 +298,7 @@ std::string EncodeMetaPatch(const Workload& known, const Labels& annotations) {
     }
     out.EndObject();
   }
+  if (!labels.empty()) out.Key("labels").Map(labels);
   return out.EndObject().EndObject().Take();
 }
 

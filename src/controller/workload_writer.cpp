@@ -3,10 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "muster/controller/names.h"
-#include "muster/core/log_fields.h"
 #include "muster/k8s_client/resources.h"
 
 namespace muster::controller {
@@ -55,83 +55,131 @@ WorkloadWriter::~WorkloadWriter() {
   for (auto& [uid, entry] : entries_) env_.executor->Cancel(entry.timer);
 }
 
-WorkloadWriter::Entry* WorkloadWriter::Find(const std::string& job_uid) {
-  const auto it = entries_.find(job_uid);
+WorkloadWriter::Entry* WorkloadWriter::Find(const std::string& holder) {
+  const auto it = entries_.find(holder);
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-std::shared_ptr<const Workload> WorkloadWriter::Known(const std::string& job_uid) const {
-  const auto it = entries_.find(job_uid);
+std::shared_ptr<const Workload> WorkloadWriter::Known(const std::string& holder) const {
+  const auto it = entries_.find(holder);
   return it == entries_.end() ? nullptr : it->second.known;
 }
 
-bool WorkloadWriter::Wrote(const std::string& job_uid, int32_t priority) const {
-  const auto it = entries_.find(job_uid);
+bool WorkloadWriter::Wrote(const std::string& holder, int32_t priority) const {
+  const auto it = entries_.find(holder);
   return it != entries_.end() && it->second.sent_priority == priority;
 }
 
-bool WorkloadWriter::Settled(const std::string& job_uid) const {
-  const auto it = entries_.find(job_uid);
+bool WorkloadWriter::Settled(const std::string& holder) const {
+  const auto it = entries_.find(holder);
   if (it == entries_.end()) return true;
   const Entry& entry = it->second;
   return !entry.busy && !entry.dirty && !entry.queued && entry.timer == 0;
 }
 
-void WorkloadWriter::ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const {
+void WorkloadWriter::ForEach(const std::function<void(const std::string& holder, const Workload&)>& visit) const {
   for (const auto& [uid, entry] : entries_) {
     if (entry.known != nullptr) visit(uid, *entry.known);
+    for (const Ptr& other : entry.others) visit(uid, *other);
   }
 }
 
-void WorkloadWriter::Touch(const std::string& job_uid, Urgency urgency) {
+void WorkloadWriter::Touch(const std::string& holder, Urgency urgency) {
   if (!open_) return;
-  Entry& entry = entries_[job_uid];
+  Entry& entry = entries_[holder];
   entry.dirty = true;
   if (entry.busy || entry.queued) return;
   if (urgency == Urgency::kNow) {
     env_.executor->Cancel(std::exchange(entry.timer, 0));
-    Queue(job_uid, &entry);
+    Queue(holder, &entry);
   } else if (entry.timer == 0) {
-    Delay(job_uid, &entry, kLeisure);
+    Delay(holder, &entry, kLeisure);
   }
 }
 
-void WorkloadWriter::Observe(const std::string& job_uid, std::shared_ptr<const Workload> workload) {
-  Entry& entry = entries_[job_uid];
-  const bool first = entry.known == nullptr || entry.known->meta.uid != workload->meta.uid;
-  entry.known = std::move(workload);
-  const bool readable_again = std::exchange(entry.unreadable, false);
-  if (first) source_->WorkloadKnown(job_uid);
-  if (readable_again) Touch(job_uid, Urgency::kNow);
+void WorkloadWriter::Observe(const std::string& holder, std::shared_ptr<const Workload> workload) {
+  Entry& entry = entries_[holder];
+  const std::string& name = workload->meta.name;
+  const auto same = std::find_if(entry.others.begin(), entry.others.end(),
+                                 [&name](const Ptr& other) { return other->meta.name == name; });
+  bool readable_again = false;
+  if (entry.known != nullptr && entry.known->meta.name == name) {
+    const bool first = entry.known->meta.uid != workload->meta.uid;
+    entry.known = std::move(workload);
+    readable_again = entry.progress.unreadable();
+    entry.progress.Changed();
+    if (first) source_->WorkloadKnown(holder);
+  } else if (same != entry.others.end()) {
+    *same = std::move(workload);
+  } else {
+    entry.others.push_back(std::move(workload));
+  }
+  Choose(holder, &entry);
+  if (readable_again) Touch(holder, Urgency::kNow);
 }
 
-void WorkloadWriter::Deleted(const std::string& job_uid, const std::string& workload_uid) {
-  Entry* entry = Find(job_uid);
-  if (entry == nullptr || entry->known == nullptr || entry->known->meta.uid != workload_uid) return;
+bool WorkloadWriter::Deleted(const std::string& holder, const std::string& workload_uid) {
+  Entry* entry = Find(holder);
+  if (entry == nullptr) return false;
+  const auto is_gone = [&workload_uid](const Ptr& workload) { return workload->meta.uid == workload_uid; };
+  if (std::erase_if(entry->others, is_gone) > 0) return true;
+  if (entry->known == nullptr || !is_gone(entry->known)) return false;
   entry->known = nullptr;
-  entry->unreadable = false;
+  entry->progress.Changed();
+  Choose(holder, entry);
+  return false;
 }
 
-void WorkloadWriter::Forget(const std::string& job_uid) {
-  const auto it = entries_.find(job_uid);
+int WorkloadWriter::Rank(const Workload& workload, const std::string& holder) const {
+  if (source_->IsExpected(workload.meta, holder)) return 2;
+  // Whoever may create Workloads may not write their status.
+  return k8s::FindCondition(workload.status.conditions, "QuotaReserved") != nullptr ? 1 : 0;
+}
+
+void WorkloadWriter::Choose(const std::string& holder) {
+  if (Entry* entry = Find(holder); entry != nullptr) Choose(holder, entry);
+}
+
+void WorkloadWriter::Choose(const std::string& holder, Entry* entry) {
+  if (entry->known != nullptr && Rank(*entry->known, holder) == 0) {
+    entry->others.push_back(std::exchange(entry->known, nullptr));
+    entry->progress.Changed();
+  }
+  if (entry->others.empty()) return;
+  const auto order = [this, &holder](const Ptr& w) {
+    return std::tuple(-Rank(*w, holder), w->meta.creation, w->meta.name);
+  };
+  const auto best = std::min_element(entry->others.begin(), entry->others.end(),
+                                     [&order](const Ptr& a, const Ptr& b) { return order(a) < order(b); });
+  if (best == entry->others.end() || Rank(**best, holder) == 0) return;
+  if (entry->known != nullptr && order(entry->known) < order(*best)) return;
+  Ptr former = std::exchange(entry->known, *best);
+  entry->others.erase(best);
+  if (former != nullptr) entry->others.push_back(std::move(former));
+  entry->progress.Changed();
+  source_->WorkloadKnown(holder);
+}
+
+void WorkloadWriter::Forget(const std::string& holder) {
+  const auto it = entries_.find(holder);
   if (it == entries_.end()) return;
   env_.executor->Cancel(it->second.timer);
   entries_.erase(it);
 }
 
-void WorkloadWriter::Queue(const std::string& job_uid, Entry* entry) {
+void WorkloadWriter::Queue(const std::string& holder, Entry* entry) {
   entry->queued = true;
-  ready_.push_back(job_uid);
+  ready_.push_back(holder);
   SchedulePump();
 }
 
-void WorkloadWriter::Delay(const std::string& job_uid, Entry* entry, Duration delay) {
+void WorkloadWriter::Delay(const std::string& holder, Entry* entry, Duration delay) {
   env_.executor->Cancel(entry->timer);
-  entry->timer = env_.executor->PostAt(env_.clock->Mono() + delay, [this, job_uid] {
-    Entry* due = Find(job_uid);
+  entry->timer = env_.executor->PostAt(env_.clock->Mono() + delay, [this, holder] {
+    Entry* due = Find(holder);
     if (due == nullptr) return;
     due->timer = 0;
-    if (!due->busy && !due->queued) Queue(job_uid, due);
+    if (!due->busy && !due->queued) Queue(holder, due);
   });
 }
 
@@ -155,12 +203,13 @@ void WorkloadWriter::Pump() {
   }
 }
 
-void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
+void WorkloadWriter::Sync(const std::string& holder, Entry* entry) {
   entry->dirty = false;
-  if (entry->unreadable) return;
-  std::optional<WantedWorkload> wanted = source_->Want(job_uid);
+  std::optional<WantedWorkload> wanted = source_->Want(holder);
+  RemoveOthers(holder, entry, wanted.has_value() && wanted->remove_others);
+  if (entry->progress.unreadable()) return;
   if (entry->known == nullptr) {
-    if (wanted.has_value() && wanted->create) Create(job_uid, entry, *wanted);
+    if (wanted.has_value() && wanted->create) Create(holder, entry, *wanted);
     return;
   }
   const Workload& known = *entry->known;
@@ -172,15 +221,15 @@ void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
     WantedWorkload leave;
     leave.key = known.meta.key();
     leave.create = false;
-    return Patch(job_uid, entry, wanted.value_or(leave), EncodeMetaPatch(known, stale), std::nullopt);
+    return Patch(holder, entry, wanted.value_or(leave), EncodeMetaPatch(known, stale), std::nullopt);
   }
   if (deleting) return;
   if (wanted->deactivate && known.active) {
-    return Patch(job_uid, entry, *wanted, EncodeDeactivation(known), std::nullopt);
+    return Patch(holder, entry, *wanted, EncodeDeactivation(known), std::nullopt);
   }
   if (wanted->facts.state != WorkloadFacts::State::kFinished &&
       NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known))) {
-    PatchSpec(job_uid, entry, *wanted);
+    PatchSpec(holder, entry, *wanted);
     return;
   }
   const WorkloadStatus status = ProjectStatus(known.status, known.meta.generation, wanted->facts, env_.clock->Now());
@@ -189,23 +238,62 @@ void WorkloadWriter::Sync(const std::string& job_uid, Entry* entry) {
   Sent(entry);
   client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, known.meta.key(), "status", k8s::PatchType::kMergePatch,
                  std::move(body),
-                 [this, alive = std::weak_ptr<bool>(alive_), job_uid, w = *std::move(wanted)](k8s::Result result) {
-                   if (!alive.expired()) Answered(job_uid, w, false, result);
+                 [this, alive = std::weak_ptr<bool>(alive_), holder, w = *std::move(wanted)](k8s::Result result) {
+                   if (!alive.expired()) Answered(holder, w, false, result);
                  });
 }
 
-void WorkloadWriter::Create(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted) {
+// One at a time, and beside the writes to the Job's own, which must not wait for it.
+void WorkloadWriter::RemoveOthers(const std::string& holder, Entry* entry, bool wanted) {
+  if (entry->removing) return;
+  const auto due = std::find_if(entry->others.begin(), entry->others.end(), [wanted](const Ptr& other) {
+    return other->meta.deletion.IsSet() ? HasKueueFinalizer(*other) : wanted;
+  });
+  if (due == entry->others.end()) return;
+  const Workload& other = **due;
+  const bool deleted = !other.meta.deletion.IsSet();
+  entry->removing = true;
+  ++in_flight_;
+  auto on_answer = [this, alive = std::weak_ptr<bool>(alive_), holder, key = other.meta.key(),
+                    deleted](const k8s::Result& result) {
+    if (!alive.expired()) RemoveAnswered(holder, key, deleted, result);
+  };
+  if (deleted) {
+    client_->Delete(k8s::Lane::kWorkload, k8s::kWorkloads, other.meta.key(), other.meta.uid, "Background",
+                    std::move(on_answer));
+  } else {
+    client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, other.meta.key(), "", k8s::PatchType::kMergePatch,
+                   EncodeMetaPatch(other, {}), std::move(on_answer));
+  }
+}
+
+void WorkloadWriter::RemoveAnswered(const std::string& holder, const k8s::ObjectKey& key, bool deleted,
+                                    const k8s::Result& result) {
+  --in_flight_;
+  SchedulePump();
+  if (result.ok() && deleted) source_->WorkloadRemoved(holder, key);
+  if (result.code == kForbidden) source_->WorkloadRefused(holder, result.message);
+  Entry* entry = Find(holder);
+  if (entry == nullptr) return;
+  entry->removing = false;
+  // What came of it, and what is left to do, the watch tells.
+  if (!result.ok() && result.code != kNotFound && result.code != kConflict && entry->timer == 0) {
+    Delay(holder, entry, env_.random->Jitter(entry->backoff.Next(), 20));
+  }
+}
+
+void WorkloadWriter::Create(const std::string& holder, Entry* entry, const WantedWorkload& wanted) {
   const std::optional<WorkloadBody> body = wanted.body();
   if (!body.has_value()) return;
   Sent(entry);
   entry->sent_priority = body->spec.priority;
   client_->Create(k8s::Lane::kWorkload, k8s::kWorkloads, body->ns, EncodeWorkload(*body),
-                  [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted](k8s::Result result) {
-                    if (!alive.expired()) Answered(job_uid, wanted, true, result);
+                  [this, alive = std::weak_ptr<bool>(alive_), holder, wanted](k8s::Result result) {
+                    if (!alive.expired()) Answered(holder, wanted, true, result);
                   });
 }
 
-void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted) {
+void WorkloadWriter::PatchSpec(const std::string& holder, Entry* entry, const WantedWorkload& wanted) {
   const Workload& known = *entry->known;
   WorkloadSpec spec = wanted.spec;
   if (ShowsQuota(known)) {
@@ -228,40 +316,40 @@ void WorkloadWriter::PatchSpec(const std::string& job_uid, Entry* entry, const W
   } else if (spec.priority != known.spec.priority || spec.priority_class != known.spec.priority_class) {
     told_as_priority = true;
   }
-  Patch(job_uid, entry, wanted, EncodeSpecPatch(known, spec, texts), told_as_priority);
+  Patch(holder, entry, wanted, EncodeSpecPatch(known, spec, texts), told_as_priority);
 }
 
-void WorkloadWriter::Patch(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted, std::string body,
+void WorkloadWriter::Patch(const std::string& holder, Entry* entry, const WantedWorkload& wanted, std::string body,
                            std::optional<bool> priority_only) {
   Sent(entry);
   client_->Patch(k8s::Lane::kWorkload, k8s::kWorkloads, entry->known->meta.key(), "", k8s::PatchType::kMergePatch,
                  std::move(body),
-                 [this, alive = std::weak_ptr<bool>(alive_), job_uid, wanted, priority_only](k8s::Result result) {
+                 [this, alive = std::weak_ptr<bool>(alive_), holder, wanted, priority_only](k8s::Result result) {
                    if (alive.expired()) return;
-                   if (result.ok() && priority_only.has_value()) source_->WorkloadUpdated(job_uid, *priority_only);
-                   Answered(job_uid, wanted, false, result);
+                   if (result.ok() && priority_only.has_value()) source_->WorkloadUpdated(holder, *priority_only);
+                   Answered(holder, wanted, false, result);
                  });
 }
 
 void WorkloadWriter::Sent(Entry* entry) {
   entry->busy = true;
-  entry->sent_version = entry->known == nullptr ? std::string() : entry->known->meta.resource_version;
+  entry->progress.Sent(entry->known == nullptr ? std::string() : entry->known->meta.resource_version);
   ++in_flight_;
 }
 
-void WorkloadWriter::Answered(const std::string& job_uid, const WantedWorkload& wanted, bool create,
+void WorkloadWriter::Answered(const std::string& holder, const WantedWorkload& wanted, bool create,
                               const k8s::Result& result) {
   --in_flight_;
   SchedulePump();
-  Entry* entry = Find(job_uid);
+  Entry* entry = Find(holder);
   if (entry == nullptr) return;
   entry->busy = false;
   if (result.ok()) {
-    Learn(job_uid, entry, result.body, create);
+    Learn(holder, entry, result.body, create);
     return;
   }
   if (result.code == kConflict) {
-    Fetch(job_uid, wanted.key);
+    Fetch(holder, wanted.key);
     return;
   }
   if (result.code == kNotFound && !create) {
@@ -269,72 +357,71 @@ void WorkloadWriter::Answered(const std::string& job_uid, const WantedWorkload& 
     entry->known = nullptr;
   }
   if (result.code == kUnprocessable || result.code == kForbidden || (result.code == kNotFound && create)) {
-    source_->WorkloadRefused(job_uid, result.message);
+    source_->WorkloadRefused(holder, result.message);
   }
-  Failed(job_uid, entry, result);
+  Failed(holder, entry, result);
 }
 
-void WorkloadWriter::Failed(const std::string& job_uid, Entry* entry, const k8s::Result& result) {
+void WorkloadWriter::Failed(const std::string& holder, Entry* entry, const k8s::Result& result) {
   entry->dirty = true;
   const Duration wait = std::max(entry->backoff.Next(), result.retry_after.value_or(Duration(0)));
-  Delay(job_uid, entry, env_.random->Jitter(wait, 20));
+  Delay(holder, entry, env_.random->Jitter(wait, 20));
 }
 
-void WorkloadWriter::Fetch(const std::string& job_uid, const k8s::ObjectKey& key) {
-  Entry* entry = Find(job_uid);
+void WorkloadWriter::Fetch(const std::string& holder, const k8s::ObjectKey& key) {
+  Entry* entry = Find(holder);
   entry->busy = true;
   ++in_flight_;
-  client_->Get(k8s::kWorkloads, key, [this, alive = std::weak_ptr<bool>(alive_), job_uid](k8s::Result result) {
-    if (!alive.expired()) Fetched(job_uid, result);
+  client_->Get(k8s::kWorkloads, key, [this, alive = std::weak_ptr<bool>(alive_), holder](k8s::Result result) {
+    if (!alive.expired()) Fetched(holder, result);
   });
 }
 
-void WorkloadWriter::Fetched(const std::string& job_uid, const k8s::Result& result) {
+void WorkloadWriter::Fetched(const std::string& holder, const k8s::Result& result) {
   --in_flight_;
   SchedulePump();
-  Entry* entry = Find(job_uid);
+  Entry* entry = Find(holder);
   if (entry == nullptr) return;
   entry->busy = false;
   if (result.code == kNotFound) {
     entry->known = nullptr;
-    Failed(job_uid, entry, result);
+    Failed(holder, entry, result);
     return;
   }
   if (!result.ok()) {
-    Failed(job_uid, entry, result);
+    Failed(holder, entry, result);
     return;
   }
-  Learn(job_uid, entry, result.body, false);
+  Learn(holder, entry, result.body, false);
 }
 
-void WorkloadWriter::Learn(const std::string& job_uid, Entry* entry, const std::string& json, bool created) {
-  auto decoded = DecodeWorkload(json);
-  if (!decoded.ok()) {
-    spdlog::error("a workload that was written cannot be read{}",
-                  LogFields({{"error", std::string(decoded.status().message())}}));
-    // A state that was not taken, and the watch has brought no later one: any write would meet it. An answer that is
-    // no object at all tells nothing.
-    entry->unreadable = entry->known != nullptr && entry->known->meta.resource_version == entry->sent_version &&
-                        !k8s::ReadMeta(json).resource_version.empty();
-    if (!entry->unreadable) Failed(job_uid, entry, {});
-    return;
-  }
-  if (const std::optional<JobRef> job = JobOf(decoded->meta); !job.has_value() || job->uid != job_uid) {
-    source_->WorkloadRefused(job_uid, "the name " + decoded->meta.key().ToString() + " is taken by another owner");
-    Failed(job_uid, entry, {});
+void WorkloadWriter::Learn(const std::string& holder, Entry* entry, const std::string& json, bool created) {
+  const k8s::ObjectMeta meta = k8s::ReadMeta(json);
+  if (!meta.resource_version.empty() && !source_->IsOf(meta, holder)) {
+    source_->WorkloadRefused(holder, "the name " + meta.key().ToString() + " is taken by another owner");
+    Failed(holder, entry, {});
     return;
   }
   returned_(json);
-  if (created) source_->WorkloadCreated(job_uid);
-  entry = Find(job_uid);
-  if (entry == nullptr) return;
-  if (entry->known != nullptr && entry->known->meta.resource_version == entry->sent_version) {
-    Failed(job_uid, entry, {});  // refused, or without effect, though nothing has changed
-    return;
+  entry = Find(holder);
+  if (created && entry != nullptr && entry->known != nullptr && entry->known->meta.uid == meta.uid) {
+    source_->WorkloadCreated(holder);
+    entry = Find(holder);
   }
-  // The status follows the create, and what changed meanwhile follows the status.
-  entry->backoff.Reset();
-  Touch(job_uid, Urgency::kNow);
+  if (entry == nullptr) return;
+  switch (
+      entry->progress.Answered(entry->known == nullptr ? std::string() : entry->known->meta.resource_version, json)) {
+    case WriteProgress::Step::kMoved:
+      // The status follows the create, and what changed meanwhile follows the status.
+      entry->backoff.Reset();
+      Touch(holder, Urgency::kNow);
+      break;
+    case WriteProgress::Step::kNone:
+      Failed(holder, entry, {});
+      break;
+    case WriteProgress::Step::kUnreadable:
+      break;
+  }
 }
 
 }  // namespace muster::controller

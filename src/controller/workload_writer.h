@@ -1,7 +1,11 @@
-// Writes Workloads behind the decisions: for each Job it compares the Workload that should be with the one that
-// is, and writes the difference, one write at a time for one Workload. States that come and go faster than writes
-// are skipped. Under load there are at most `kInFlightMax` writes on their way, and no more than the client lets
-// beside starts; all else waits here, not yet turned into a body, so that what is written is always the newest.
+// Writes Workloads behind the decisions: for each holder of a record, a Job or a Workload without one, it compares the
+// Workload that should be with the one that is, and writes the difference, one write at a time for one Workload. States
+// that come and go faster than writes are skipped. Under load there are at most `kInFlightMax` writes on their way, and
+// no more than the client lets beside starts; all else waits here, not yet turned into a body, so that what is written
+// is always the newest.
+//
+// A Job has one Workload: the one of the expected name; without it, one that a former controller reserved quota for.
+// Any other that names the Job as its controller says nothing about it and is deleted (kueue_semantics 2.5).
 //
 // Threading: used from the executor only.
 #pragma once
@@ -13,21 +17,24 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "backoff.h"
 #include "muster/controller/projection.h"
 #include "muster/controller/workload.h"
+#include "muster/core/backoff.h"
 #include "muster/core/clock.h"
 #include "muster/k8s_client/client.h"
+#include "write_progress.h"
 
 namespace muster::controller {
 
-// What the Workload of one Job should be.
+// What the Workload of one holder should be. Holders are named by uid.
 struct WantedWorkload {
   k8s::ObjectKey key;
-  bool create = true;       // false: only an existing one is kept in step
-  bool deactivate = false;  // spec.active has to become false before the status tells of it
-  engine::ClaimId claim;    // set: the admission that the status tells of
+  bool create = true;         // false: only an existing one is kept in step
+  bool remove_others = true;  // those that are of this holder and not its own
+  bool deactivate = false;    // spec.active has to become false before the status tells of it
+  engine::ClaimId claim;      // set: the admission that the status tells of
   // Annotations: kueue.x-k8s.io/admission-gated-by and muster.dev/priority-set-over; empty: none; unset: as it is.
   std::optional<std::string> gated_by;
   std::optional<std::string> priority_note;
@@ -42,15 +49,21 @@ class WorkloadSource {
  public:
   virtual ~WorkloadSource() = default;
   // Nothing: leave it as it is for now.
-  virtual std::optional<WantedWorkload> Want(const std::string& job_uid) = 0;
+  virtual std::optional<WantedWorkload> Want(const std::string& holder) = 0;
+  // Whether the Workload is of this holder.
+  virtual bool IsOf(const k8s::ObjectMeta& workload, const std::string& holder) const = 0;
+  // Whether it is the one that counts. REQUIRES: it is of this holder.
+  virtual bool IsExpected(const k8s::ObjectMeta& workload, const std::string& holder) const = 0;
   // The first time that the Workload is seen, whoever created it.
-  virtual void WorkloadKnown(const std::string& job_uid) = 0;
+  virtual void WorkloadKnown(const std::string& holder) = 0;
   // This writer has just created it.
-  virtual void WorkloadCreated(const std::string& job_uid) = 0;
+  virtual void WorkloadCreated(const std::string& holder) = 0;
   // A write was accepted that changed the spec of a waiting Workload or its priority class.
-  virtual void WorkloadUpdated(const std::string& job_uid, bool priority_only) = 0;
-  // A create or patch was refused; it is tried again later.
-  virtual void WorkloadRefused(const std::string& job_uid, const std::string& message) = 0;
+  virtual void WorkloadUpdated(const std::string& holder, bool priority_only) = 0;
+  // One that was not the Job's own was deleted.
+  virtual void WorkloadRemoved(const std::string& holder, const k8s::ObjectKey& key) = 0;
+  // A create, patch or delete was refused; it is tried again later.
+  virtual void WorkloadRefused(const std::string& holder, const std::string& message) = 0;
 };
 
 class WorkloadWriter {
@@ -69,52 +82,61 @@ class WorkloadWriter {
   void Open() { open_ = true; }
 
   // The wanted state may have changed.
-  void Touch(const std::string& job_uid, Urgency urgency);
+  void Touch(const std::string& holder, Urgency urgency);
   // The newest state.
-  void Observe(const std::string& job_uid, std::shared_ptr<const Workload> workload);
-  // The object is gone.
-  void Deleted(const std::string& job_uid, const std::string& workload_uid);
-  // Nothing more is to be written for this Job.
-  void Forget(const std::string& job_uid);
+  void Observe(const std::string& holder, std::shared_ptr<const Workload> workload);
+  // The object is gone. RETURNS: true where it was not the Job's own.
+  bool Deleted(const std::string& holder, const std::string& workload_uid);
+  // What the source answers to IsExpected may have changed.
+  void Choose(const std::string& holder);
+  // Nothing more is to be written for this holder.
+  void Forget(const std::string& holder);
 
-  void ForEachKnown(const std::function<void(const std::string& job_uid, const Workload&)>& visit) const;
-  // Whether that is the last priority that was written for this Job.
-  bool Wrote(const std::string& job_uid, int32_t priority) const;
+  // Those that are not their Job's own are passed too.
+  void ForEach(const std::function<void(const std::string& holder, const Workload&)>& visit) const;
+  // Whether that is the last priority that was written for this holder.
+  bool Wrote(const std::string& holder, int32_t priority) const;
   // Nothing is to be written, as far as is known, and nothing is on its way.
-  bool Settled(const std::string& job_uid) const;
+  bool Settled(const std::string& holder) const;
   // Null: not known to exist.
-  std::shared_ptr<const Workload> Known(const std::string& job_uid) const;
+  std::shared_ptr<const Workload> Known(const std::string& holder) const;
 
  private:
+  using Ptr = std::shared_ptr<const Workload>;
   struct Entry {
-    std::shared_ptr<const Workload> known;
+    Ptr known;
+    std::vector<Ptr> others;  // that name the same Job
+    bool removing = false;    // a request for one of the others is on its way
     bool busy = false;
     bool dirty = false;
     bool queued = false;
-    bool unreadable = false;   // as it is on the server; nothing is written until it can be read again
-    std::string sent_version;  // that the write on its way was made for
+    WriteProgress progress;
     std::optional<int32_t> sent_priority;
     Executor::TimerId timer = 0;
     Backoff backoff{std::chrono::milliseconds(500), std::chrono::seconds(60)};
   };
 
-  void Queue(const std::string& job_uid, Entry* entry);
-  void Delay(const std::string& job_uid, Entry* entry, Duration delay);
+  int Rank(const Workload& workload, const std::string& holder) const;
+  void Choose(const std::string& holder, Entry* entry);
+  void RemoveOthers(const std::string& holder, Entry* entry, bool wanted);
+  void RemoveAnswered(const std::string& holder, const k8s::ObjectKey& key, bool deleted, const k8s::Result& result);
+  void Queue(const std::string& holder, Entry* entry);
+  void Delay(const std::string& holder, Entry* entry, Duration delay);
   void Pump();
   void SchedulePump();
-  void Sync(const std::string& job_uid, Entry* entry);
-  void Create(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted);
+  void Sync(const std::string& holder, Entry* entry);
+  void Create(const std::string& holder, Entry* entry, const WantedWorkload& wanted);
   // Patches outside the status.
-  void Patch(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted, std::string body,
+  void Patch(const std::string& holder, Entry* entry, const WantedWorkload& wanted, std::string body,
              std::optional<bool> priority_only);
-  void PatchSpec(const std::string& job_uid, Entry* entry, const WantedWorkload& wanted);
+  void PatchSpec(const std::string& holder, Entry* entry, const WantedWorkload& wanted);
   void Sent(Entry* entry);
-  void Answered(const std::string& job_uid, const WantedWorkload& wanted, bool create, const k8s::Result& result);
-  void Fetch(const std::string& job_uid, const k8s::ObjectKey& key);
-  void Fetched(const std::string& job_uid, const k8s::Result& result);
-  void Learn(const std::string& job_uid, Entry* entry, const std::string& json, bool created);
-  void Failed(const std::string& job_uid, Entry* entry, const k8s::Result& result);
-  Entry* Find(const std::string& job_uid);
+  void Answered(const std::string& holder, const WantedWorkload& wanted, bool create, const k8s::Result& result);
+  void Fetch(const std::string& holder, const k8s::ObjectKey& key);
+  void Fetched(const std::string& holder, const k8s::Result& result);
+  void Learn(const std::string& holder, Entry* entry, const std::string& json, bool created);
+  void Failed(const std::string& holder, Entry* entry, const k8s::Result& result);
+  Entry* Find(const std::string& holder);
 
   Environment env_;
   k8s::Client* client_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 
+#include "muster/core/backoff.h"
 #include "muster/core/check.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/json_writer.h"
@@ -123,6 +124,7 @@ class Client::Impl {
     std::string resource;
     std::string verb;  // empty: a read
     int tries = 0;
+    Backoff backoff{kReadBackoffMin, kReadBackoffMax};  // of a read
   };
 
   // Sends what may leave now, and arranges to come back for the rest.
@@ -230,8 +232,7 @@ class Client::Impl {
                        Result result = ToResult(std::move(response), false);
                        const bool busy = result.code == 429 || (result.code >= 500 && result.retry_after);
                        if (!busy || call.tries >= kReadTriesMax) return call.done(std::move(result));
-                       Duration wait = kReadBackoffMin * (int64_t{1} << std::min(call.tries - 1, 8));
-                       wait = std::max(std::min(wait, kReadBackoffMax), result.retry_after.value_or(Duration(0)));
+                       const Duration wait = std::max(call.backoff.Next(), result.retry_after.value_or(Duration(0)));
                        const auto again = std::make_shared<Call>(std::move(call));
                        env_.executor->PostAt(env_.clock->Mono() + env_.random->Jitter(wait, 20),
                                              [this, again, alive = Alive()] {

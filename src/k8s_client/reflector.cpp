@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backoff.h"
+#include "muster/core/backoff.h"
 #include "muster/core/check.h"
 #include "muster/core/log_fields.h"
 #include "muster/k8s_client/informer.h"
@@ -27,6 +27,8 @@ constexpr Duration kWatchSlack = std::chrono::seconds(30);
 // A watch that ends in order sooner than this, having delivered nothing, is a fault.
 constexpr Duration kShortWatch = std::chrono::seconds(1);
 constexpr int kFruitlessMax = 3;
+// Without a failure for this long the waits start over (client-go tools/cache reflector.go).
+constexpr Duration kHealth = std::chrono::minutes(2);
 constexpr size_t kDrainMax = 256;
 
 // How a watch or list ended, and so what comes next.
@@ -257,7 +259,12 @@ class Reflector::Impl {
 
   // RETURNS: how long to wait because of that ending.
   Duration Pause(const char* what, Ending* ending, bool first_free) {
-    Duration wait = backoff_.Next(env_.clock->Mono(), env_.random, first_free);
+    const MonoTime now = env_.clock->Mono();
+    const bool was_healthy = now >= healthy_at_;
+    if (was_healthy) backoff_.Reset();
+    Duration wait(0);
+    if (!was_healthy || !first_free) wait = env_.random->Jitter(backoff_.Next(), 100);
+    healthy_at_ = now + wait + kHealth;
     wait = std::max(wait, ending->retry_after.value_or(Duration(0)));
     spdlog::warn("a {} broke off, trying again{}", what,
                  LogFields({{"resource", resource_.plural},
@@ -392,6 +399,7 @@ class Reflector::Impl {
   InformerOptions options_;
   Sink* sink_;
   Backoff backoff_;
+  MonoTime healthy_at_{};  // where nothing fails before
   PendingEvents pending_;
   bool draining_ = false;
   bool listing_ = false;

@@ -454,6 +454,42 @@ TEST_CASE("a Workload that holds quota keeps its queue, pod sets and class") {
   CHECK(Patch(world.admin(), path, R"({"spec": {"queueName": "other"}})").ok());
 }
 
+TEST_CASE("nobody but Muster reserves quota for a Workload, admits it, or names its claim; others may give it back") {
+  World& world = Shared();
+  const std::string path = Kueue(kV2, "workloads/lone", "team");
+  const auto lone = [](const char* metadata) {
+    return Cat("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: lone", metadata,
+               "}, spec: {queueName: lq, podSets: [{count: 2, template: {spec: {containers: [{name: c}]}}}]}}");
+  };
+  CHECK_THAT(
+      Refusal(Create(world.admin(), Kueue(kV2, "workloads", "team"), lone(", annotations: {muster.dev/claim: 7-1}"))),
+      Contains("metadata.annotations[muster.dev/claim]: is written by Muster alone; remove it"));
+  REQUIRE(Create(world.admin(), Kueue(kV2, "workloads", "team"), lone("")).status == 201);
+  const auto status = [](const char* reserved, const char* admitted, const char* flavor) {
+    return Cat(R"({"status": {"conditions": [{"type": "QuotaReserved", "status": ")", reserved,
+               R"(", "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+               {"type": "Admitted", "status": ")",
+               admitted, R"(", "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+               "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": 2,
+               "flavors": {"cpu": ")",
+               flavor, R"("}}]}}})");
+  };
+  const std::string at = path + "/status";
+  CHECK_THAT(Refusal(Patch(world.admin(), at, status("True", "False", "f"))),
+             Contains("status.conditions[QuotaReserved]: cannot become True"));
+  CHECK_THAT(Refusal(Patch(world.admin(), at, status("False", "True", "f"))),
+             Contains("status.conditions[Admitted]: cannot become True"));
+  CHECK(Patch(world.admin(), at, status("False", "False", "f")).ok());
+  REQUIRE(world.muster->MergePatch(path, R"({"metadata": {"annotations": {"muster.dev/claim": "7-2"}}})").ok());
+  REQUIRE(world.muster->MergePatch(at, status("True", "True", "f")).ok());
+  CHECK_THAT(Refusal(Patch(world.admin(), path, R"({"metadata": {"annotations": {"muster.dev/claim": "9-1"}}})")),
+             Contains("metadata.annotations[muster.dev/claim]: is written by Muster alone; keep the stored value"));
+  CHECK_THAT(Refusal(Patch(world.admin(), at, status("True", "True", "g"))),
+             Contains("status.admission: cannot change while quota is reserved"));
+  CHECK(Patch(world.admin(), at, R"({"status": {"reclaimablePods": [{"name": "main", "count": 1}]}})").ok());
+  CHECK(Patch(world.admin(), at, status("False", "False", "f")).ok());
+}
+
 // ---- kubectl
 
 std::string Kubectl(std::vector<std::string> args, const std::string& input = "") {

@@ -311,7 +311,7 @@ void Compare(const Json& wanted, const Json& found, const std::string& path) {
 
 // A client with v1beta1's types: it sends the fields it knows, and nothing else.
 constexpr char kWorkloadStatusOfV1[] = R"({
-  "conditions": [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "seen",
+  "conditions": [{"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "seen",
     "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3}],
   "admission": {"clusterQueue": "q", "podSetAssignments": [
     {"name": "other", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}},

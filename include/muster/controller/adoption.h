@@ -1,9 +1,13 @@
 // What a Job's objects alone say about its admission: how state is found again after a restart.
 //
 // Source: record.md.
-// Threading: pure functions.
+// Threading: pure functions, where not said otherwise.
 #pragma once
 
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,13 +24,42 @@ struct Held {
   engine::Admission admission;
   WallTime reserved_at;
   std::string local_queue;
+  bool started = true;  // false: of a prebuilt Workload whose Job is still to be started
 };
 
 // A record of the Job's own counts first: started, it holds its quota whether or not somebody suspended the Job
 // since; stopped, until its pods are gone. Without one, a Job that runs, or that was suspended after its start, has
-// what its Workload shows as admitted, and a suspended one what it shows as being evicted.
+// what its Workload shows as admitted, and a suspended one what it shows as being evicted, or its prebuilt one as
+// reserved.
 // `workload` may be null.
 std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods);
+
+// What a Workload holds that no Job's record speaks for, whoever reserved it: evicted, until its pods are gone.
+// RETURNS: nothing where it holds no quota.
+// ON FAILURE: names the field that cannot be read.
+absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload);
+
+// The eviction that is under way. REQUIRES: condition Evicted.
+Eviction EvictionOf(const WorkloadStatus& status);
+// Says that it holds the record of its admission itself.
+bool IsRecordHolder(const Workload& workload);
+
+// Claims are told apart by their ids. One that was found without, or with that of another, gets a new one.
+//
+// Threading: needs external synchronisation.
+class AdoptedClaims {
+ public:
+  // Of a new leader.
+  void Begin(uint64_t epoch);
+  // RETURNS: `found`, unless it is not set or was found for another workload too.
+  engine::ClaimId Adopt(engine::ClaimId found, const std::string& uid);
+  engine::ClaimId New();
+
+ private:
+  uint64_t epoch_ = 0;
+  uint64_t count_ = 0;
+  std::map<engine::ClaimId, std::string> owners_;  // to the workload's uid
+};
 
 // The Workload is this Job's and shows the admission of its record. Only Muster writes the status of Workloads,
 // so that this is proof where the record may have been written by others.

@@ -78,6 +78,8 @@ struct Job {
   std::string_view Label(std::string_view key) const;
   std::string_view Annotation(std::string_view key) const;
   std::string_view queue_name() const;
+  // The Workload that its user made for it; empty: it gets one.
+  std::string_view prebuilt() const;
 
   bool Suspended() const { return suspend; }
   // Complete or Failed; null while neither is true.
@@ -108,8 +110,11 @@ int32_t PodsLeft(const Job& job, const JobShape& shape);
 // from parallelism, and gives back what still runs.
 int32_t ReclaimablePods(const Job& job, const JobShape& shape);
 
+// The name that the Job's Workload has or will have.
+std::string WorkloadNameOf(const Job& job);
+
 // What one pod asks for by the template alone, whatever its namespace adds.
-WrittenRequests RequestsOf(const Job& job);
+WrittenRequests RequestsOf(const PodTemplate& pod);
 // Whether the Job has as many pods as when it was started, of which no more than `record` admits can run, and each
 // asks for what it asked for then, for as long as then. The template's other parts are not compared, nor what stands
 // beside it, a LimitRange say: what runs may go on running.

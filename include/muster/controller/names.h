@@ -26,7 +26,10 @@ inline constexpr std::string_view kRecordAnnotation = "muster.dev/admission";
 // On Workloads.
 inline constexpr std::string_view kJobUidLabel = "kueue.x-k8s.io/job-uid";
 inline constexpr std::string_view kKueueFinalizer = "kueue.x-k8s.io/resource-in-use";
-inline constexpr std::string_view kRecordHolderLabel = "muster.dev/record";  // job or workload
+// Which object holds the record of its admission.
+inline constexpr std::string_view kRecordHolderLabel = "muster.dev/record";
+inline constexpr std::string_view kHeldByJob = "job";
+inline constexpr std::string_view kHeldByWorkload = "workload";
 inline constexpr std::string_view kClaimAnnotation = "muster.dev/claim";
 // The value of the WorkloadPriorityClass when somebody set another spec.priority: that one counts until the class is
 // edited.

@@ -59,6 +59,9 @@ bool TimeWasReset(const Workload& workload);
 
 // Whether the Workload tells of this eviction.
 bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction);
+// A workload that merely waits for its turn has no condition until something was in its way once.
+bool WorthShowing(const engine::Reason& reason, const WorkloadStatus& known);
+
 // Whether the Workload tells of this eviction and no longer shows the quota as held.
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction);
 

@@ -4,6 +4,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,17 @@ bool SameKind(const engine::Reason& a, const engine::Reason& b);
 
 // Whether the workload was looked at by a pass, in contrast to one that never reached a queue.
 bool WasEvaluated(const engine::Reason& reason);
+
+// Takes away what those who may read a Workload in `ns` need not know: the names of Jobs elsewhere.
+void HideForeign(std::string_view ns, engine::Reason* reason);
+
+// The Event on the Workload that such a reason is worth; nothing where it is none.
+struct HoldEvent {
+  std::string_view reporter;
+  std::string_view type;
+  std::string reason;
+};
+std::optional<HoldEvent> EventOf(const engine::Reason& reason);
 
 // The reason and message of the Evicted condition.
 std::string_view EvictedReason(engine::EvictionReason reason);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/controller/decode.h"
 #include "muster/controller/record.h"
 #include "muster/core/labels.h"
 #include "muster/k8s_client/json_reader.h"
@@ -90,6 +91,8 @@ struct Workload {
   bool active = true;
   WorkloadSpec spec;
   WorkloadStatus status;
+  // What its pods ask for; empty where it was made from a Job, which says so itself.
+  std::vector<PodSetTemplate> templates;
 };
 
 // The batch Job that a Workload is of.
@@ -101,6 +104,11 @@ struct JobRef {
 // By its controller owner; of one without, which was orphaned, by its uid label and its own name together.
 // RETURNS: nothing where it is of another kind.
 std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload);
+
+// Holds quota, by what its status says: reserved and not finished.
+bool HoldsQuota(const Workload& workload);
+// The claim that it names; not set where it names none that can be read.
+engine::ClaimId ClaimOf(const Workload& workload);
 
 // ON FAILURE: names Workload, field and value.
 absl::StatusOr<Workload> DecodeWorkload(std::string_view json);
@@ -139,9 +147,9 @@ std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, c
 // Merge patch that sets spec.active to false.
 std::string EncodeDeactivation(const Workload& known);
 
-// Merge patch that takes Kueue's finalizer away, where it is there, and sets annotations; an empty one is taken
-// away.
-std::string EncodeMetaPatch(const Workload& known, const Labels& annotations);
+// Merge patch that takes Kueue's finalizer away, where it is there, and sets labels and annotations; an empty one of
+// these is taken away.
+std::string EncodeMetaPatch(const Workload& known, const Labels& annotations, const Labels& labels = {});
 bool HasKueueFinalizer(const Workload& workload);
 
 // Merge patch of what differs in the status, with the resourceVersion of `known` and the whole array of

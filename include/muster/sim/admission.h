@@ -67,7 +67,8 @@ struct MusterPolicyOptions {
 //   "muster-default-queue" a Job without a queue name is given the namespace's default at CREATE;
 //   "muster-suspend"       a Job with a queue name is suspended at CREATE;
 //   "muster-strip-record"  a record in a Job at CREATE by anyone else is taken out;
-//   "muster-record"        nobody else sets the record, unsuspends a queued Job or moves a running one.
+//   "muster-record"        nobody else sets the record, unsuspends a queued Job or moves a running one;
+//   "muster-workload-admission"  nobody else reserves quota for a Workload or admits it.
 void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission);
 
 }  // namespace muster::sim

@@ -235,16 +235,45 @@ PolicySpec ResourceFlavors() {
   return spec;
 }
 
-// Only updates of the spec by others: Muster creates Workloads and writes their status, and that costs nothing here.
+// CEL: whether a condition of `object`, which may be null, is true.
+std::string IsTrue(std::string_view object, std::string_view condition) {
+  return absl::StrCat(std::string(object), " != null && ", std::string(object),
+                      ".?status.?conditions.orValue([]).exists(c,\n  c.type == '", std::string(condition),
+                      "' && c.status == 'True')");
+}
+
+// Only what others write: Muster creates Workloads, and that costs nothing here.
 PolicySpec Workloads(const PolicyOptions& options) {
-  PolicySpec spec = OnQueues("muster-workloads", "workloads", {"UPDATE"});
-  spec.conditions = {{"others", FromOthers(options)}, SpecChanged()};
+  PolicySpec spec = OnQueues("muster-workloads", "workloads", {"CREATE", "UPDATE"});
+  spec.conditions = {{"others", FromOthers(options)}};
   spec.variables = {
-      {"reserved",
-       "oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')"}};
+      {"reserved", IsTrue("oldObject", "QuotaReserved")},
+      {"claim", "object.metadata.?annotations[?'muster.dev/claim'].orValue('')"},
+      {"oldClaim", "oldObject == null ? '' : oldObject.metadata.?annotations[?'muster.dev/claim'].orValue('')"}};
   spec.rules = {{"!variables.reserved || object.spec.podSets == oldObject.spec.podSets",
                  R"('spec.podSets: cannot change while the Workload holds quota in ' +
-oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))"}};
+oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))"},
+                {"variables.claim == variables.oldClaim",
+                 R"('metadata.annotations[muster.dev/claim]: is written by Muster alone; ' +
+(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"}};
+  return spec;
+}
+
+// What a Workload shows as reserved counts. Others may give quota back, and say that the work is over.
+PolicySpec WorkloadAdmission(const PolicyOptions& options) {
+  PolicySpec spec = OnQueues("muster-workload-admission", "workloads/status", {"UPDATE"});
+  spec.conditions = {{"others", FromOthers(options)}};
+  spec.variables = {{"reserved", IsTrue("object", "QuotaReserved")},
+                    {"wasReserved", IsTrue("oldObject", "QuotaReserved")},
+                    {"admitted", IsTrue("object", "Admitted")},
+                    {"wasAdmitted", IsTrue("oldObject", "Admitted")}};
+  spec.rules = {{"!variables.reserved || variables.wasReserved",
+                 "'status.conditions[QuotaReserved]: cannot become True, quota is reserved by Muster alone'"},
+                {"!variables.admitted || variables.wasAdmitted",
+                 "'status.conditions[Admitted]: cannot become True, Workloads are admitted by Muster alone'"},
+                {R"(!variables.reserved || !variables.wasReserved ||
+object.?status.?admission == oldObject.?status.?admission)",
+                 "'status.admission: cannot change while quota is reserved'"}};
   return spec;
 }
 
@@ -288,7 +317,14 @@ variables.bare.map(a, JSONPatch{
 }  // namespace
 
 std::vector<PolicySpec> QueuePolicies(const PolicyOptions& options) {
-  return {Twins(), ClusterQueues(), Cohorts(), LocalQueues(), ResourceFlavors(), Workloads(options), WorkloadStatus()};
+  return {Twins(),
+          ClusterQueues(),
+          Cohorts(),
+          LocalQueues(),
+          ResourceFlavors(),
+          Workloads(options),
+          WorkloadAdmission(options),
+          WorkloadStatus()};
 }
 
 }  // namespace muster::controller

@@ -1,14 +1,14 @@
-// How long to wait before the next try: doubles with every failure, up to a bound.
+// How long to wait before the next try: doubles with every failure, up to a bound. What is added at random, and when
+// it starts over, is the caller's.
 //
 // Threading: values.
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 
 #include "muster/core/time.h"
 
-namespace muster::controller {
+namespace muster {
 
 class Backoff {
  public:
@@ -26,4 +26,4 @@ class Backoff {
   Duration next_;
 };
 
-}  // namespace muster::controller
+}  // namespace muster
