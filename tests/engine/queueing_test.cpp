@@ -355,4 +355,26 @@ TEST_CASE("a reason that comes back within one run is not told again") {
   CHECK_FALSE(cluster.HoldOf("waiting").has_value());
 }
 
+TEST_CASE("who was parked without a look at every flavor is looked at again by itself") {
+  Cluster cluster;
+  ResourceFlavor second;
+  second.name = "g";
+  cluster.Apply(FlavorChanged{second});
+  cluster.AddQueue(CpuQueue("owner", "cohort", 3));
+  cluster.AddQueue(CpuQueue("guest", "cohort", 0));
+  ClusterQueue two = CpuQueue("two", "cohort", 0);
+  two.resource_groups[0].flavors.push_back({"g", {ResourceQuota{"cpu", Amount{0}, std::nullopt, std::nullopt}}});
+  cluster.AddQueue(two);
+  cluster.Submit(Gang("running", "guest", 1, 1));
+  REQUIRE(cluster.Run() == Uids{"running"});
+  CHECK_FALSE(cluster.engine.NextDue().IsSet());
+  // The large one keeps for its pass what is free of its own quota, so the small one loses flavor f; in the next pass it
+  // goes on with g, of which there is none.
+  cluster.Submit(Gang("large", "owner", 3, 2));
+  cluster.Submit(Gang("small", "two", 1, 3));
+  REQUIRE(cluster.Run(At(100)).empty());
+  CHECK(cluster.PlaceOf("small") == Place::kParked);
+  CHECK(cluster.engine.NextDue() == At(110));
+}
+
 }  // namespace muster::engine
