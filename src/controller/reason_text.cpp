@@ -83,7 +83,7 @@ std::string WholeText(const Obstacle& o) {
     case ObstacleKind::kAdmissionGated:
       return Cat("Admission is gated by: ", o.object);
     case ObstacleKind::kLocalQueueMissing:
-      return Cat("LocalQueue ", o.object, " doesn't exist");
+      return o.object.empty() ? "No LocalQueue is named" : Cat("LocalQueue ", o.object, " doesn't exist");
     case ObstacleKind::kLocalQueueStopped:
       return Cat("LocalQueue ", o.object, " is inactive");
     case ObstacleKind::kLocalQueueMisconfigured:

@@ -237,7 +237,9 @@ std::string EncodeWorkload(const WorkloadBody& body) {
   out.Field("apiVersion", body.owner.api_version).Field("kind", body.owner.kind).Field("name", body.owner.name);
   out.Field("uid", body.owner.uid).Field("controller", true).Field("blockOwnerDeletion", true);
   out.EndObject().EndArray().EndObject();
-  out.Key("spec").StartObject().Field("active", body.active).Field("queueName", body.spec.queue_name);
+  out.Key("spec").StartObject().Field("active", body.active);
+  // An empty name is no name, and refused.
+  if (!body.spec.queue_name.empty()) out.Field("queueName", body.spec.queue_name);
   WritePodSets(body.spec, body.texts, &out);
   out.Field("priority", body.spec.priority);
   if (body.spec.priority_class.has_value()) {
@@ -254,7 +256,10 @@ std::string EncodeSpecPatch(const Workload& known, const WorkloadSpec& wanted, c
   JsonWriter out;
   out.StartObject().Key("metadata").StartObject().Field("uid", known.meta.uid);
   out.EndObject().Key("spec").StartObject();
-  if (known.spec.queue_name != wanted.queue_name) out.Field("queueName", wanted.queue_name);
+  if (known.spec.queue_name != wanted.queue_name) {
+    out.Key("queueName");
+    wanted.queue_name.empty() ? out.Null() : out.String(wanted.queue_name);
+  }
   if (known.spec.priority != wanted.priority) out.Field("priority", wanted.priority);
   if (known.spec.priority_class != wanted.priority_class) {
     out.Key("priorityClassRef");

@@ -55,6 +55,8 @@ TEST_CASE("A Job without a queue name is held where the configuration says so, u
   CHECK(Suspended(world, "plain"));
   CHECK(Suspended(world, "rogue"));
   CHECK(ConditionOf(world, "plain", "QuotaReserved") == "False/Misconfigured");
+  // The CRD refuses an empty name.
+  CHECK(At(world.WorkloadOf("plain"), "spec", "queueName").is_null());
   SetLabel(world, "jobs", "team", "plain", "kueue.x-k8s.io/queue-name", "lq");
   REQUIRE(world.RunUntil([&] { return !Suspended(world, "plain"); }));
   world.RunFor(seconds(2));
