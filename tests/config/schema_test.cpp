@@ -534,9 +534,12 @@ TEST_CASE("kubectl shows Kueue's columns, in both versions and by Kueue's short 
   REQUIRE(Create(world.admin(), Kueue(kV2, "workloadpriorityclasses"),
                  "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: shown}, value: 7}")
               .status == 201);
-  REQUIRE(Create(world.admin(), Kueue(kV2, "cohorts"),
-                 "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: shown}, spec: {}}")
-              .status == 201);
+  for (const auto& [kind, resource] :
+       {std::pair("Cohort", "cohorts"), std::pair("ResourceFlavor", "resourceflavors")}) {
+    REQUIRE(Create(world.admin(), Kueue(kV2, resource),
+                   Cat("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ", kind, ", metadata: {name: shown}, spec: {}}"))
+                .status == 201);
+  }
   for (const std::string_view version : {kV1, kV2}) {
     const auto get = [&](const char* resource, std::vector<std::string> more = {}) {
       std::vector<std::string> args = {"get", Cat(resource, ".", version, ".kueue.x-k8s.io"), "-n", "team"};

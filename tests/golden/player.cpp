@@ -83,7 +83,12 @@ std::string EventText(const Json& event) {
 }  // namespace
 
 Player::Player(World* world, const Json& recording, const Pace& pace)
-    : world_(world), recording_(recording), id_(Text(Get(recording, "id"))), pace_(pace), due_(world->Now()) {
+    : world_(world),
+      recording_(recording),
+      id_(Text(Get(recording, "id"))),
+      pace_(pace),
+      due_(world->Now()),
+      deadline_(due_ + pace.patience) {
   const Json ns = {{"apiVersion", "v1"},
                    {"kind", "Namespace"},
                    {"metadata", {{"name", id_}, {"labels", {{"kubernetes.io/metadata.name", id_}}}}}};
@@ -98,6 +103,7 @@ void Player::Advance(const Objects& seen) {
   const Objects mine = Mine(seen);
   const Json& ops = At(step(), "do", "ops");
   if (op_ < ops.size()) {
+    if (now >= deadline_) return NextStep({"what operation " + std::to_string(op_) + " needs is not there"});
     if (op_ > 0 && !QueuesKnown(mine)) return;
     // Pods of one step end together.
     do {
