@@ -19,6 +19,13 @@ uint64_t StartHash(const ScanProgress& scan) {
   return hash.value();
 }
 
+// Reasons are told in the order in which queues are looked at, and that of a hash set is random.
+std::vector<ClusterQueueState*> InOrder(const absl::flat_hash_set<ClusterQueueState*>& queues) {
+  std::vector<ClusterQueueState*> out(queues.begin(), queues.end());
+  std::sort(out.begin(), out.end(), ByName());
+  return out;
+}
+
 }  // namespace
 
 void ClassicalOrder::Begin(std::vector<Entry>* entries) {
@@ -59,8 +66,7 @@ void TreePass::NoteStalls() {
 
 void TreePass::Flush(Tree* tree) {
   tree->flush_requested = false;
-  const std::vector<ClusterQueueState*> queues(tree->parked.begin(), tree->parked.end());
-  for (ClusterQueueState* queue : queues) {
+  for (ClusterQueueState* queue : InOrder(tree->parked)) {
     queue->bypass.clear();
     std::function<bool(uint32_t)> eligible;
     if (queue->selective) eligible = [&](uint32_t lane) { return host_->LaneMatches(*queue, lane); };
@@ -70,7 +76,7 @@ void TreePass::Flush(Tree* tree) {
 }
 
 void TreePass::Nominate(Tree* tree) {
-  const std::vector<ClusterQueueState*> ready(tree->ready.begin(), tree->ready.end());
+  const std::vector<ClusterQueueState*> ready = InOrder(tree->ready);
   entries_.reserve(ready.size());
   for (ClusterQueueState* queue : ready) {
     WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
