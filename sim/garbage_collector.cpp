@@ -13,9 +13,12 @@ constexpr const char* kOrphan = "orphan";
 constexpr const char* kForeground = "foregroundDeletion";
 constexpr Duration kLookAgain = std::chrono::milliseconds(500);
 
-bool Has(const Json& list, const std::string& value) {
-  return list.is_array() && std::ranges::find(list, Json(value)) != list.end();
+bool HasFinalizer(const Json& object, const std::string& finalizer) {
+  const Json& list = At(object, "metadata", "finalizers");
+  return list.is_array() && std::ranges::find(list, Json(finalizer)) != list.end();
 }
+
+bool IsDeleted(const Json& object) { return !At(object, "metadata", "deletionTimestamp").is_null(); }
 
 }  // namespace
 
@@ -54,9 +57,9 @@ void GarbageCollector::OnChange(const Change& change) {
     return;
   }
   if (!Get(meta, "ownerReferences").is_null()) Later([this, kind, ns, name] { CheckOwners(kind, ns, name); });
-  if (Get(meta, "deletionTimestamp").is_null()) return;
-  if (Has(Get(meta, "finalizers"), kOrphan)) Later([this, kind, ns, name] { Orphan(kind, ns, name); });
-  if (Has(Get(meta, "finalizers"), kForeground)) {
+  if (!IsDeleted(*change.object)) return;
+  if (HasFinalizer(*change.object, kOrphan)) Later([this, kind, ns, name] { Orphan(kind, ns, name); });
+  if (HasFinalizer(*change.object, kForeground)) {
     Later([this, kind, ns, name] { DeleteForeground(kind, ns, name); });
   }
 }
@@ -74,35 +77,65 @@ std::vector<GarbageCollector::Found> GarbageCollector::DependentsOf(const std::s
   return found;
 }
 
-bool GarbageCollector::OwnerExists(const Json& owner, const std::string& ns) const {
+GarbageCollector::Owner GarbageCollector::Look(const Json& owner, const std::string& ns) const {
   const Kind* kind = store_->FindKindOf(owner);
-  if (kind == nullptr) return true;  // of a kind that this world does not have: never collected
+  if (kind == nullptr) return Owner::kSolid;  // of a kind that this world does not have: never collected
   const JsonPtr object = store_->Peek(kind, kind->namespaced ? ns : "", Text(Get(owner, "name")));
-  return object != nullptr && At(*object, "metadata", "uid") == Get(owner, "uid");
+  if (object == nullptr || At(*object, "metadata", "uid") != Get(owner, "uid")) return Owner::kGone;
+  return IsDeleted(*object) && HasFinalizer(*object, kForeground) ? Owner::kWaiting : Owner::kSolid;
+}
+
+// An object of the whole cluster cannot be owned by one of a namespace: nobody knows of which.
+bool GarbageCollector::RefersOutOfReach(const Kind& kind, const Json& owners) const {
+  if (kind.namespaced) return false;
+  return std::ranges::any_of(owners, [this](const Json& owner) {
+    const Kind* of = store_->FindKindOf(owner);
+    return of != nullptr && of->namespaced;
+  });
 }
 
 void GarbageCollector::CheckOwners(const Kind* kind, const std::string& ns, const std::string& name) {
   const JsonPtr object = store_->Peek(kind, ns, name);
-  if (object == nullptr) return;
+  // What is deleted already goes its own way.
+  if (object == nullptr || IsDeleted(*object)) return;
   const Json& owners = At(*object, "metadata", "ownerReferences");
-  if (!owners.is_array()) return;
-  Json left = Json::array();
+  if (!owners.is_array() || RefersOutOfReach(*kind, owners)) return;
+  Json solid = Json::array();
+  bool waits = false;
   for (const Json& owner : owners) {
-    if (OwnerExists(owner, ns)) left.push_back(owner);
+    const Owner state = Look(owner, ns);
+    if (state == Owner::kSolid) solid.push_back(owner);
+    waits = waits || state == Owner::kWaiting;
   }
-  if (left.size() == owners.size()) return;
-  const Target target = TargetOf({kind, object});
-  if (left.empty()) {
-    DeleteOptions options;
-    options.uid = Text(At(*object, "metadata", "uid"));
+  if (solid.size() == owners.size()) return;
+  if (solid.empty()) return DeleteOwned({kind, object}, waits);
+  store_->Patch(kUser, TargetOf({kind, object}), PatchKind::kMergePatch,
+                Dump({{"metadata", {{"ownerReferences", solid}}}}));
+}
+
+void GarbageCollector::DeleteOwned(const Found& found, bool owner_waits) {
+  const Target target = TargetOf(found);
+  const std::string uid = Text(At(*found.object, "metadata", "uid"));
+  const std::vector<Found> dependents = DependentsOf(uid);
+  DeleteOptions options;
+  options.uid = uid;
+  if (owner_waits && (!dependents.empty() || blocks_(uid))) {
+    // Two that own each other would wait for ever.
+    const bool circle = std::ranges::any_of(
+        dependents, [](const Found& d) { return IsDeleted(*d.object) && HasFinalizer(*d.object, kForeground); });
+    if (circle) {
+      Json owners = At(*found.object, "metadata", "ownerReferences");
+      for (Json& owner : owners) owner["blockOwnerDeletion"] = false;
+      store_->Patch(kUser, target, PatchKind::kMergePatch, Dump({{"metadata", {{"ownerReferences", owners}}}}));
+    }
+    options.propagation = "Foreground";
+  } else {
     // What the object itself asks for; by default its own dependents go in the background.
-    options.propagation = Has(At(*object, "metadata", "finalizers"), kOrphan)       ? "Orphan"
-                          : Has(At(*object, "metadata", "finalizers"), kForeground) ? "Foreground"
-                                                                                    : "Background";
-    store_->Delete(kUser, target, options);
-    return;
+    options.propagation = HasFinalizer(*found.object, kOrphan)       ? "Orphan"
+                          : HasFinalizer(*found.object, kForeground) ? "Foreground"
+                                                                     : "Background";
   }
-  store_->Patch(kUser, target, PatchKind::kMergePatch, Dump({{"metadata", {{"ownerReferences", left}}}}));
+  store_->Delete(kUser, target, options);
 }
 
 void GarbageCollector::RemoveFinalizer(const Target& target, const std::string& finalizer) {
@@ -117,7 +150,7 @@ void GarbageCollector::RemoveFinalizer(const Target& target, const std::string& 
 
 void GarbageCollector::Orphan(const Kind* kind, const std::string& ns, const std::string& name) {
   const JsonPtr owner = store_->Peek(kind, ns, name);
-  if (owner == nullptr || !Has(At(*owner, "metadata", "finalizers"), kOrphan)) return;
+  if (owner == nullptr || !HasFinalizer(*owner, kOrphan)) return;
   const std::string uid = Text(At(*owner, "metadata", "uid"));
   for (const Found& found : DependentsOf(uid)) {
     Json left = Json::array();
@@ -131,7 +164,7 @@ void GarbageCollector::Orphan(const Kind* kind, const std::string& ns, const std
 
 void GarbageCollector::DeleteForeground(const Kind* kind, const std::string& ns, const std::string& name) {
   const JsonPtr owner = store_->Peek(kind, ns, name);
-  if (owner == nullptr || !Has(At(*owner, "metadata", "finalizers"), kForeground)) return;
+  if (owner == nullptr || !HasFinalizer(*owner, kForeground)) return;
   const std::string uid = Text(At(*owner, "metadata", "uid"));
   delete_pods_(uid);
   bool blocked = blocks_(uid);
@@ -140,10 +173,8 @@ void GarbageCollector::DeleteForeground(const Kind* kind, const std::string& ns,
     blocked = blocked || std::ranges::any_of(owners, [&](const Json& o) {
                 return Text(Get(o, "uid")) == uid && Flag(Get(o, "blockOwnerDeletion"));
               });
-    if (!At(*found.object, "metadata", "deletionTimestamp").is_null()) continue;
-    DeleteOptions options;
-    options.propagation = "Background";
-    store_->Delete(kUser, TargetOf(found), options);
+    const Target target = TargetOf(found);
+    CheckOwners(target.kind, target.ns, target.name);
   }
   if (blocked) {
     source_->PostAt(executor_->Mono() + kLookAgain, [this, kind, ns, name] { DeleteForeground(kind, ns, name); });

@@ -27,12 +27,20 @@ class GarbageCollector {
     JsonPtr object;
   };
   static Target TargetOf(const Found& found);
+  // What stands behind a reference to an owner.
+  enum class Owner : uint8_t {
+    kSolid,    // it is there
+    kGone,     // it is not, or another of that name is
+    kWaiting,  // it is deleted in the foreground, and waits for those that it owns
+  };
   std::vector<Found> DependentsOf(const std::string& uid) const;
-  bool OwnerExists(const Json& owner, const std::string& ns) const;
+  Owner Look(const Json& owner, const std::string& ns) const;
+  bool RefersOutOfReach(const Kind& kind, const Json& owners) const;
 
   void Later(std::function<void()> task);
-  // An object whose owners are all gone goes too; references to some that are gone are taken out.
+  // An object goes with the last of its owners; while one is there, references to the others are taken out.
   void CheckOwners(const Kind* kind, const std::string& ns, const std::string& name);
+  void DeleteOwned(const Found& found, bool owner_waits);
   void Orphan(const Kind* kind, const std::string& ns, const std::string& name);
   void DeleteForeground(const Kind* kind, const std::string& ns, const std::string& name);
   void RemoveFinalizer(const Target& target, const std::string& finalizer);
