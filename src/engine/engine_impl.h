@@ -108,6 +108,7 @@ class EngineSet::Impl final : private PassHost {
   void Unqueue(WorkloadState* workload);
   void CountPending(const WorkloadState& workload, ClusterQueueState* queue, int sign);
   void GiveQueueReason(WorkloadState* workload, ClusterQueueState* queue);
+  std::shared_ptr<const Reason> ReasonOfParked(const ClusterQueueState& queue, const WorkloadState& workload) const;
   bool NamespaceMatches(const ClusterQueueState& queue, const std::string& ns) const;
   // What a workload that leaves makes possible for others.
   void WakeAfter(const WorkloadState& workload);

@@ -107,8 +107,9 @@ void EngineSet::Impl::Apply(const ClusterQueueChanged& event) {
   ClusterQueueState* queue = forest_.Queue(event.queue.name);
   const bool is_new = !queue->exists;
   forest_.SetQueue(event.queue);
-  if (is_new) {
-    for (LocalQueueState* local : queue->local_queues) RouteAll(local);
+  for (LocalQueueState* local : queue->local_queues) {
+    MarkChanged(*local);  // its flavors are those of the ClusterQueue
+    if (is_new) RouteAll(local);
   }
   CheckEvictions(queue);
 }
@@ -118,7 +119,10 @@ void EngineSet::Impl::Apply(const ClusterQueueDeleted& event) {
   if (queue == nullptr || !queue->exists) return;
   for (queue::Ticket* ticket : queue->waiting.InOrder()) Unqueue(OfTicket(ticket));
   forest_.RemoveQueue(queue);
-  for (LocalQueueState* local : queue->local_queues) RouteAll(local);
+  for (LocalQueueState* local : queue->local_queues) {
+    MarkChanged(*local);
+    RouteAll(local);
+  }
   forest_.DropIfUnused(queue);
 }
 
@@ -225,6 +229,7 @@ void EngineSet::Impl::Leave(WorkloadState* workload) {
   std::swap(queue->workloads[workload->local_queue_index], queue->workloads.back());
   queue->workloads.pop_back();
   workload->local_queue = nullptr;
+  MarkChanged(*queue);
   DropIfUnused(queue);
 }
 
@@ -360,6 +365,7 @@ void EngineSet::Impl::Route(WorkloadState* workload) {
   if (workload->waiting_in != nullptr && workload->waiting_in != target) Unqueue(workload);
   if (target == nullptr) {
     SetReason(workload, std::move(why));
+    MarkChanged(*local);  // without a ClusterQueue it counts them all
   } else if (workload->waiting_in == nullptr) {
     Enqueue(workload, target);
   }
@@ -423,8 +429,11 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
   }
   if (workload->ticket.place() == queue::Place::kParked) {
     const auto bypass = queue->bypass.find(workload->ticket.equivalence);
-    if (bypass == queue->bypass.end()) return;  // parked for what it was told when it was looked at
-    if (bypass->second.failed_uid != workload->spec.uid) SetReason(workload, bypass->second.reason);
+    if (bypass != queue->bypass.end() && bypass->second.failed_uid != workload->spec.uid) {
+      SetReason(workload, bypass->second.reason);
+    } else if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
+      SetReason(workload, ReasonOfParked(*queue, *workload));
+    }  // else it was told when it was looked at
     return;
   }
   // A head that waits is not looked at because somebody comes behind it.
@@ -436,6 +445,15 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
   if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
     SetReason(workload, nullptr);  // as if it had come only now
   }
+}
+
+// What keeps it parked though its queue is active again; null: nothing that would not be looked at anew.
+std::shared_ptr<const Reason> EngineSet::Impl::ReasonOfParked(const ClusterQueueState& queue,
+                                                              const WorkloadState& workload) const {
+  if (!NamespaceMatches(queue, workload.spec.ns)) {
+    return OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kNamespaceMismatch, queue.name);
+  }
+  return workload.spec.invalid.empty() ? nullptr : MakeReason(ReasonCode::kMisconfigured, workload.spec.invalid);
 }
 
 void EngineSet::Impl::UpdateReasonsOfQueues() {

@@ -131,6 +131,7 @@ TEST_CASE("cohorts that get a common parent share their quota, and not when they
   CHECK(cluster.Reserved("a") == Amount{6});  // above its own quota, and left to run
 }
 
+// user_pains A2
 TEST_CASE("deleting an idle member shrinks the cohort, and what runs above it runs on") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("a", "c", 5));
@@ -145,6 +146,7 @@ TEST_CASE("deleting an idle member shrinks the cohort, and what runs above it ru
   CHECK(cluster.Reserved("a") == Amount{7});
 }
 
+// user_pains A3
 TEST_CASE("deleting a child cohort takes its own quota out of its ancestors") {
   Cluster cluster;
   cluster.Apply(CohortChanged{CohortOf("root", "")});
@@ -169,6 +171,7 @@ TEST_CASE("a deleted cohort goes on without quota or parent while queues name it
   CHECK(cluster.HoldOf("five")->obstacles.at(0).limit == Amount{4});
 }
 
+// user_pains A6
 TEST_CASE("a cohort's own quota adds to what its members have, and is not a cap") {
   Cluster cluster;
   cluster.Apply(CohortChanged{CohortOf("c", "", 4)});
@@ -179,6 +182,7 @@ TEST_CASE("a cohort's own quota adds to what its members have, and is not a cap"
   CHECK(cluster.Run() == Uids{"wa", "wb"});
 }
 
+// user_pains A5
 TEST_CASE("quota that is lowered below what is used is not shown as borrowed where there is nobody to borrow from") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 9));
@@ -193,6 +197,7 @@ TEST_CASE("quota that is lowered below what is used is not shown as borrowed whe
   CHECK(cluster.Run().empty());
 }
 
+// user_pains A17
 TEST_CASE("a quota entry that its group does not cover counts for nothing") {
   Cluster cluster;
   Cohort cohort = CohortOf("c", "");

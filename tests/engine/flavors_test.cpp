@@ -110,6 +110,7 @@ TEST_CASE("a queue with a flavor that does not exist is inactive until it does")
   CHECK(cluster.PlaceOf("w") == WorkloadView::Place::kHolding);
 }
 
+// user_pains A10, G10
 TEST_CASE("a resource that no group covers is in the way, unless none of it is asked for") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 4));
@@ -232,6 +233,7 @@ TEST_CASE("what it asks for is never more than 64 bits can hold") {
   CHECK(cluster.Reserved("open") == Amount{0});
 }
 
+// user_pains G10
 TEST_CASE("with IgnoreUndeclared a resource that no group covers keeps nobody out, and is not counted") {
   EngineOptions options;
   options.ignore_undeclared_resources = true;

@@ -75,6 +75,7 @@ TEST_CASE("a gated workload is in no queue, blocks nobody, and comes in when it 
   CHECK(cluster.Reserved("q") == Amount{3});
 }
 
+// user_pains C2
 TEST_CASE("who waits behind a strict head is told so, with the head's name") {
   Cluster cluster;
   cluster.AddQueue(Strict(CpuQueue("q", "", 4)));
@@ -136,6 +137,7 @@ TEST_CASE("a strict queue that was stopped tells its waiting again where they st
   CHECK(cluster.HoldOf("head")->code == ReasonCode::kExceedsMaxQuota);
 }
 
+// user_pains G11
 TEST_CASE("a queue that becomes BestEffortFIFO lets those behind the head pass, and back") {
   Cluster cluster;
   ClusterQueue queue = Strict(CpuQueue("q", "", 4));
@@ -157,6 +159,7 @@ TEST_CASE("a queue that becomes BestEffortFIFO lets those behind the head pass, 
   CHECK(OneObstacle(cluster.HoldOf("b")).kind == ObstacleKind::kBehindStrictHead);
 }
 
+// user_pains C6
 TEST_CASE("equals are parked with the first that failed, and told why") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 4));
@@ -182,6 +185,7 @@ TEST_CASE("equals are parked with the first that failed, and told why") {
   CHECK(cluster.PlaceOf("b") == Place::kParked);
 }
 
+// user_pains A19
 TEST_CASE("one gang ends, and exactly one more starts") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 2));
@@ -200,6 +204,7 @@ TEST_CASE("one gang ends, and exactly one more starts") {
   }
 }
 
+// user_pains C16
 TEST_CASE("a head from a namespace that is not selected blocks nobody, until it is") {
   const bool strict = GENERATE(false, true);
   Cluster cluster;
@@ -265,6 +270,7 @@ TEST_CASE("a stop policy of a LocalQueue takes its workloads out, and they come 
   CHECK(cluster.Evictions()[0].reason == EvictionReason::kLocalQueueStopped);
 }
 
+// user_pains C14
 TEST_CASE("priorities that are edited decide who is next") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 2));
@@ -278,6 +284,7 @@ TEST_CASE("priorities that are edited decide who is next") {
   CHECK(cluster.Run() == Uids{"b"});
 }
 
+// user_pains H4
 TEST_CASE("a deactivated workload waits for nothing, and frees what it held") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 2));

@@ -9,6 +9,14 @@
 // as it was at the start of the pass, then the entries are processed in order on the running usage; losers
 // meet the next heads in the next pass. Passes are never merged, since that would change outcomes.
 //
+// An engine that is told of the same objects, in whatever order, holds the same claims and waits with the same workloads.
+// Not in the objects, and so lost with a process:
+//   claims that no write has made true yet: their workloads are decided on again;
+//   evictions that were decided and not begun: they are decided again;
+//   back-off after a refused start: it is tried at once;
+//   how far a scan of flavors came, and who is parked: each is looked at once more;
+//   which reasons were told: they are told again, and are the same.
+//
 // Threading: needs external synchronisation (one owner). Views returned are values.
 #pragma once
 
