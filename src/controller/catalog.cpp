@@ -11,12 +11,12 @@ std::string Catalog::ClusterQueueOf(const std::string& ns, const std::string& lo
 
 bool Catalog::LocalQueueStopped(const std::string& ns, const std::string& name) const {
   const auto it = local_queues.find({ns, name});
-  return it != local_queues.end() && it->second.stop_policy != engine::StopPolicy::kNone;
+  return it == local_queues.end() || it->second.stop_policy != engine::StopPolicy::kNone;
 }
 
 bool Catalog::ClusterQueueStopped(const std::string& ns, const std::string& local_queue) const {
   const auto queue = cluster_queues.find(ClusterQueueOf(ns, local_queue));
-  return queue != cluster_queues.end() && queue->second.stop_policy != engine::StopPolicy::kNone;
+  return queue == cluster_queues.end() || queue->second.stop_policy != engine::StopPolicy::kNone;
 }
 
 std::string Catalog::QueuePath(const std::string& cluster_queue) const {

@@ -30,6 +30,7 @@ struct Catalog {
 
   // Empty: the LocalQueue does not exist.
   std::string ClusterQueueOf(const std::string& ns, const std::string& local_queue) const;
+  // By its stop policy, or because it does not exist.
   bool LocalQueueStopped(const std::string& ns, const std::string& name) const;
   bool ClusterQueueStopped(const std::string& ns, const std::string& local_queue) const;
   // "/cohort/queue" or "/queue", as messages about preemption name it.

@@ -346,7 +346,7 @@ void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
   const auto it = catalog_.cluster_queues.find(object.meta.name);
   const bool known = it != catalog_.cluster_queues.end();
   const bool same = known && it->second == object.queue;
-  const bool stop_changed = known && it->second.stop_policy != object.queue.stop_policy;
+  const bool stop_changed = !known || it->second.stop_policy != object.queue.stop_policy;
   if (!same) {
     catalog_.cluster_queues.insert_or_assign(object.meta.name, object.queue);
     Apply(engine::ClusterQueueChanged{object.queue});
@@ -361,7 +361,7 @@ void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
   const auto it = catalog_.local_queues.find(key);
   const bool known = it != catalog_.local_queues.end();
   const bool same = known && it->second == object.queue;
-  const bool stop_changed = known && it->second.stop_policy != object.queue.stop_policy;
+  const bool stop_changed = !known || it->second.stop_policy != object.queue.stop_policy;
   if (!same) {
     catalog_.local_queues.insert_or_assign(key, object.queue);
     Apply(engine::LocalQueueChanged{object.queue});

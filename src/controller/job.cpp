@@ -183,6 +183,7 @@ int32_t JobShape::pod_count() const {
 
 JobShape OriginalShape(const Job& job) {
   JobShape out{job.view, job.parallelism, job.completions};
+  if (job.void_record != nullptr) out.view = Restore(job.view, job.void_record->injected);
   if (job.record == nullptr) return out;
   out.view = Restore(job.view, job.record->injected);
   // Until the stop, the counts of a partly admitted Job are those of its admission.

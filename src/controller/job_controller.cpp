@@ -24,6 +24,12 @@ constexpr Duration kGonePause = std::chrono::seconds(5);
 // A stop must not wait long for its next try.
 constexpr Duration kRepeatMax = std::chrono::seconds(15);
 
+bool ShowsReason(const Workload* workload, const engine::Reason& reason) {
+  if (workload == nullptr) return false;
+  const k8s::Condition* shown = k8s::FindCondition(workload->status.conditions, "QuotaReserved");
+  return shown != nullptr && shown->status == "False" && shown->reason == engine::Name(reason.code);
+}
+
 }  // namespace
 
 JobController::JobController(Deps deps)
@@ -200,7 +206,9 @@ void JobController::Lead(engine::EngineSet* engine) {
   for (auto& [uid, entry] : entries_) Reconcile(&entry);
   std::vector<std::string> stuck;
   workloads_.ForEach([this, &stuck](const std::string& uid, const Workload& workload) {
-    if (Find(uid) == nullptr && !departed_.contains(uid)) orphans_.push_back(uid);
+    // What is finished stays as it was.
+    const bool finished = k8s::IsTrue(workload.status.conditions, "Finished");
+    if (!finished && Find(uid) == nullptr && !departed_.contains(uid)) orphans_.push_back(uid);
     if (workload.meta.deletion.IsSet() && HasKueueFinalizer(workload)) stuck.push_back(uid);
   });
   AskForOwner();
@@ -282,12 +290,15 @@ void JobController::HandleHold(const engine::Hold& hold) {
   Entry* entry = Find(hold.uid);
   if (entry == nullptr) return;
   if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
+  // What a former process has told is not told again.
+  const bool told = !entry->reason.has_value() && ShowsReason(workloads_.Known(hold.uid).get(), hold.reason);
   entry->reason = hold.reason;
   HideForeign(entry->job->meta.ns, &*entry->reason);
+  TouchWorkload(*entry, Urgency::kLeisure);
+  if (told) return;
   if (const std::optional<HoldEvent> event = EventOf(hold.reason); event.has_value()) {
     QueueWorkloadEvent(entry, {event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason)});
   }
-  TouchWorkload(*entry, Urgency::kLeisure);
 }
 
 void JobController::HandleEvict(const engine::Evict& evict) {
@@ -532,7 +543,7 @@ bool JobController::AdoptHeld(Entry* entry) {
 // From here on the record counts as none. The next write that starts or stops the Job replaces it.
 void JobController::DisbelieveRecord(Entry* entry, std::string why) {
   auto job = std::make_shared<Job>(*entry->job);
-  job->record = nullptr;
+  job->void_record = std::exchange(job->record, nullptr);
   job->record_problem = Cat("annotation ", kRecordAnnotation, ": ", why);
   entry->job = std::move(job);
   SayRecordProblem(entry);

@@ -193,13 +193,15 @@ std::string BuildSuspend(const Job& job) {
 }
 
 std::string BuildRestore(const Job& job) {
-  MUSTER_CHECK(job.record != nullptr);
+  MUSTER_CHECK(job.record != nullptr || job.void_record != nullptr);
   JsonPatch patch;
   TestIdentity(job, &patch);
   TestSpec(job, &patch);
   TestRecord(job, &patch);
   patch.Remove(Pointer({"metadata", "annotations", kRecordAnnotation}));
-  PatchTemplate(job, OriginalShape(job).view, &patch);
+  const JobShape original = OriginalShape(job);
+  PatchTemplate(job, original.view, &patch);
+  PatchCounts(job, original.parallelism, original.completions, &patch);
   return patch.Take();
 }
 

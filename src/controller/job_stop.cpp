@@ -158,17 +158,17 @@ void JobController::SuspendUnadmitted(Entry* entry) {
   });
 }
 
-// The record of a stopped Job goes away with its injection, once the Workload tells of the eviction. A start in the
-// meantime does the same on the way.
+// The record of a Job that waits goes away with its injection, once the Workload tells of the eviction; so does one
+// that counts as none (AdoptHeld). A start in the meantime does
+// the same on the way.
 void JobController::RestoreIfShown(Entry* entry) {
   const Job& job = *entry->job;
-  if (job.record == nullptr || job.record->state != Record::State::kStopped) return;
+  if (job.record == nullptr && job.void_record == nullptr) return;
   const auto known = workloads_.Known(job.meta.uid);
+  const bool told = job.record == nullptr || !job.record->eviction.has_value() ||
+                    (known != nullptr && ShowsEviction(known->status, *job.record->eviction));
   // A prebuilt one that is gone does not come to show it.
-  const bool shown = known == nullptr
-                         ? !job.prebuilt().empty()
-                         : !job.record->eviction.has_value() || ShowsEviction(known->status, *job.record->eviction);
-  if (!shown) return;
+  if (known == nullptr ? job.prebuilt().empty() : !told) return;
   if (!UnlockTemplate(entry)) return;
   Send(entry, BuildRestore(job), [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
 }

@@ -37,8 +37,16 @@ bool Contains(const Labels& map, const Labels& part) {
   });
 }
 
+// An operator that is not given is Equal.
+bool Same(gang::Toleration a, gang::Toleration b) {
+  for (gang::Toleration* toleration : {&a, &b}) {
+    if (toleration->op.empty()) toleration->op = "Equal";
+  }
+  return a == b;
+}
+
 bool Contains(const std::vector<gang::Toleration>& list, const gang::Toleration& toleration) {
-  return std::find(list.begin(), list.end(), toleration) != list.end();
+  return std::any_of(list.begin(), list.end(), [&](const gang::Toleration& t) { return Same(t, toleration); });
 }
 
 }  // namespace

@@ -249,6 +249,7 @@ Json ForeignWorkload(const std::string& name, const std::string& kind, const std
                 {{"spec", {{"restartPolicy", "Never"}, {"containers", {{{"name", "c"}, {"image", "i"}}}}}}}}}}}}}};
 }
 
+// user_pains H10
 TEST_CASE("Only Workloads of batch Jobs that are gone are declared finished") {
   World world(1, false);
   world.MakeQueues("4");

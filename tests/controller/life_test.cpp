@@ -299,6 +299,7 @@ TEST_CASE("A Workload that a user deletes stops its Job, which queues again") {
   CHECK(At(world.WorkloadOf("train"), "metadata", "uid") != At(first, "metadata", "uid"));
 }
 
+// user_pains H7
 TEST_CASE("A deleted Job frees its quota, and its Workload goes with it or says that the owner is gone") {
   World world;
   world.Start();
@@ -362,6 +363,7 @@ TEST_CASE("A Job whose priority class does not exist waits for it and says so") 
 }
 
 // The policies can tell a child by its owner's kind and its writer only, and suspend the others: those are queued.
+// user_pains G4, H16
 TEST_CASE("Jobs without queue, of unmanaged namespaces and of configured parents are left alone, others not") {
   World world;
   Options options = World::DefaultOptions();

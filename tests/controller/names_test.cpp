@@ -11,6 +11,7 @@ TEST_CASE("A Workload is named by its owner's kind, name and a hash of its ident
   CHECK(WorkloadName("Job", "batch", "mix", "db2c37fe-0d87-4faf-b8ab-b76b91e4521e") == "job-mix-284b0");
 }
 
+// user_pains G14
 TEST_CASE("A long owner name is cut so that the name has at most 253 bytes") {
   const std::string name = WorkloadName("Job", "batch", std::string(300, 'x'), "u");
   CHECK(name.size() == 253);

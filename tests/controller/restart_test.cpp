@@ -285,6 +285,7 @@ TEST_CASE("A record that is altered or spoilt while its gang runs is written aga
   }
 }
 
+// user_pains H1
 TEST_CASE("After a restart running gangs keep their quota and waiting ones their turn") {
   World world;
   Referee referee(&world, 4);
@@ -333,6 +334,58 @@ TEST_CASE("A record lost while Muster was down is found again by the Workload's 
   AtRest(world, second);
 }
 
+// Its Workload was deleted and it was suspended while nobody led: nothing but its record tells of the admission.
+TEST_CASE("A gang of which only a started record is left is made as it was, and queues again") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("3");
+  Json job = world.MakeJob("job-0", 4, 60);
+  world.Patch("jobs", "team", "job-0",
+              {{"metadata", {{"annotations", {{"kueue.x-k8s.io/job-min-parallelism", "1"}}}}}});
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+  CHECK(sim::Number(At(world.Get("jobs", "team", "job-0"), "spec", "parallelism")) == 3);
+  world.RunFor(std::chrono::seconds(5));
+  world.Kill(first);
+  world.Delete("workloads", "team", Text(At(world.WorkloadOf("job-0"), "metadata", "name")));
+  world.Patch("jobs", "team", "job-0", {{"spec", {{"suspend", true}}}});
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "Hold"}}}});
+  world.RunFor(std::chrono::seconds(5));
+  Process& second = world.Start();
+  world.RunFor(std::chrono::seconds(20));
+  const Json waits = world.Get("jobs", "team", "job-0");
+  CHECK(At(waits, "spec", "template") == At(job, "spec", "template"));
+  CHECK(sim::Number(At(waits, "spec", "parallelism")) == 4);
+  CHECK_FALSE(At(waits, "metadata", "annotations").contains("muster.dev/admission"));
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+  AllFinish(world, 1);
+  AtRest(world, second);
+}
+
+// It was scaled while nobody led, and its Workload was not there yet, or was deleted.
+TEST_CASE("A gang that its record does not fit any more is stopped, made as it was, and queues again") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  const Json job = world.MakeJob("job-0", 4, 60);
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("job-0"), "Admitted"); }));
+  world.RunFor(std::chrono::seconds(5));
+  world.Kill(first);
+  world.Delete("workloads", "team", Text(At(world.WorkloadOf("job-0"), "metadata", "name")));
+  world.Patch("jobs", "team", "job-0", {{"spec", {{"parallelism", 1}}}});
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "Hold"}}}});
+  world.RunFor(std::chrono::seconds(5));
+  Process& second = world.Start();
+  world.RunFor(std::chrono::seconds(20));
+  const Json waits = world.Get("jobs", "team", "job-0");
+  CHECK(Suspended(world, "job-0"));
+  CHECK(At(waits, "spec", "template") == At(job, "spec", "template"));
+  CHECK(sim::Number(At(waits, "spec", "parallelism")) == 1);
+  CHECK_FALSE(At(waits, "metadata", "annotations").contains("muster.dev/admission"));
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+  AllFinish(world, 1);
+  AtRest(world, second);
+}
+
 TEST_CASE("A standby writes nothing, and takes over when the leader dies") {
   World world;
   Referee referee(&world, 4);
@@ -351,6 +404,7 @@ TEST_CASE("A standby writes nothing, and takes over when the leader dies") {
   for (int i = 0; i < 6; ++i) CHECK(referee.starts("job-" + std::to_string(i)) == 1);
 }
 
+// user_pains H12
 TEST_CASE("A leader that was paused past its lease writes nothing when it wakes") {
   World world;
   Referee referee(&world, 4);
@@ -543,6 +597,7 @@ TEST_CASE("The process may be killed at any write") {
 
 // Gangs come and their queue is drained now and then, while processes die at any moment of their lives, also before
 // they lead.
+// user_pains H12
 TEST_CASE("The process may be killed at random points") {
   const uint64_t seeds = std::getenv("MUSTER_LONG") != nullptr ? 300 : 10;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {

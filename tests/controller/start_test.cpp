@@ -56,6 +56,7 @@ void MakeScalable(World& world, const std::string& name, int parallelism, int ru
 }
 
 // Kueue: a running Job whose pod count is not its Workload's is stopped (kueue_semantics 2.5).
+// user_pains H13
 TEST_CASE("A running gang that is scaled up is stopped, and runs again when all of it fits") {
   World world;
   Process& muster = world.Start();

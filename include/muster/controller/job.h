@@ -72,6 +72,8 @@ struct Job {
 
   // The record, where the Job carries one of its own that can be read.
   std::shared_ptr<const Record> record;
+  // One that counts as none, since it does not agree with the Job: what it says was injected has to go all the same.
+  std::shared_ptr<const Record> void_record;
   // Why there is none although the annotation exists; empty: there is none, or it is another Job's.
   std::string record_problem;
 
