@@ -1,6 +1,7 @@
 #include "judge.h"
 
 #include <algorithm>
+#include <set>
 
 namespace muster::scenarios {
 namespace {
@@ -26,87 +27,103 @@ Json RecordOf(const Json& job) {
   return sim::ParseJson(Text(At(job, "metadata", "annotations", kRecord))).value_or(Json());
 }
 
-// Pods that the Job still needs: what has succeeded is not made again.
-int64_t Needed(const Json& job) {
+// Pods at a time.
+int64_t PodsOf(const Json& job) {
   const int64_t parallelism = Number(At(job, "spec", "parallelism"), 1);
+  return std::min(parallelism, Number(At(job, "spec", "completions"), parallelism));
+}
+
+// Those that the Job still needs.
+int64_t Needed(const Json& job) {
   const Json& completions = At(job, "spec", "completions");
-  if (completions.is_null()) return parallelism;
-  return std::min(parallelism, std::max<int64_t>(0, Number(completions) - Number(At(job, "status", "succeeded"))));
+  if (completions.is_null()) return PodsOf(job);
+  const int64_t left = std::max<int64_t>(0, Number(completions) - Number(At(job, "status", "succeeded")));
+  return std::min(PodsOf(job), left);
+}
+
+// A claim's id is "term-number": in this order they are decided.
+std::pair<uint64_t, uint64_t> OrderOf(const std::string& claim) {
+  const size_t dash = claim.find('-');
+  if (dash == std::string::npos) return {};
+  return {std::strtoull(claim.c_str(), nullptr, 10), std::strtoull(claim.c_str() + dash + 1, nullptr, 10)};
+}
+
+// The versions from which on something was different, the newest first, back to what was so at `since`.
+std::vector<int64_t> PointsOf(const auto& versions_by_name, int64_t since, int64_t version) {
+  std::set<int64_t, std::greater<>> points = {version};
+  for (const auto& [name, versions] : versions_by_name) {
+    for (auto it = versions.upper_bound(since); it != versions.end() && it->first <= version; ++it) {
+      points.insert(it->first - 1);
+    }
+  }
+  return {points.begin(), points.end()};
 }
 
 }  // namespace
 
 void Judge::Queue(const Json& cluster_queue) {
-  Limits limits;
-  limits.cohort = Text(At(cluster_queue, "spec", "cohortName"));
-  for (const Json& group : At(cluster_queue, "spec", "resourceGroups")) {
-    for (const Json& flavor : Get(group, "flavors")) {
-      for (const Json& resource : Get(flavor, "resources")) {
-        const std::string key = Text(Get(flavor, "name")) + "/" + Text(Get(resource, "name"));
-        limits.nominal[key] = Amount(Get(resource, "nominalQuota"));
-        if (resource.contains("borrowingLimit")) limits.borrowing[key] = Amount(resource["borrowingLimit"]);
-        if (resource.contains("lendingLimit")) limits.lending[key] = Amount(resource["lendingLimit"]);
-      }
-    }
-  }
-  queues_[Text(At(cluster_queue, "metadata", "name"))][VersionOf(cluster_queue)] = std::move(limits);
+  queues_[Text(At(cluster_queue, "metadata", "name"))][VersionOf(cluster_queue)] = QuotaTree::Read(cluster_queue);
+}
+
+void Judge::Cohort(const Json& cohort) {
+  cohorts_[Text(At(cohort, "metadata", "name"))][VersionOf(cohort)] = QuotaTree::Read(cohort);
 }
 
 void Judge::QueueDeleted(const std::string& name, const std::string& version) {
   queues_[name][std::stoll(version)].deleted = true;
 }
 
-std::map<std::string, Judge::Limits> Judge::LimitsAt(int64_t version) const {
-  std::map<std::string, Limits> out;
-  for (const auto& [name, versions] : queues_) {
-    auto it = versions.upper_bound(version);
-    if (it != versions.begin() && !std::prev(it)->second.deleted) out[name] = std::prev(it)->second;
-  }
-  return out;
+void Judge::CohortDeleted(const std::string& name, const std::string& version) {
+  cohorts_[name][std::stoll(version)].deleted = true;
 }
 
-// What a queue has too much, after something started in it.
-std::string Judge::Excess(const std::map<std::string, Limits>& limits, const Usage& usage, const std::string& queue) {
-  const auto own = limits.find(queue);
-  if (own == limits.end()) return "started by ClusterQueue " + queue + ", which does not exist";
-  const auto used = [&usage](const std::string& of, const std::string& key) -> int64_t {
-    const auto entry = usage.find(of);
-    if (entry == usage.end() || !entry->second.contains(key)) return 0;
-    return entry->second.at(key);
+QuotaTree Judge::TreeAt(const std::map<std::string, Versions>& queues, int64_t queues_at,
+                        const std::map<std::string, Versions>& cohorts, int64_t cohorts_at) {
+  const auto at = [](const Versions& versions, int64_t version) -> const QuotaTree::Node* {
+    const auto it = versions.upper_bound(version);
+    if (it == versions.begin() || std::prev(it)->second.deleted) return nullptr;
+    return &std::prev(it)->second;
   };
-  const auto value = [](const std::map<std::string, int64_t>& map, const std::string& key, int64_t absent) {
-    const auto it = map.find(key);
-    return it == map.end() ? absent : it->second;
-  };
-  const Limits& mine = own->second;
-  for (const auto& [key, amount] : usage.at(queue)) {
-    const int64_t nominal = value(mine.nominal, key, 0);
-    int64_t lent = 0;
-    int64_t cohort_nominal = nominal;
-    int64_t cohort_used = amount;
-    for (const auto& [name, other] : limits) {
-      if (name == queue || mine.cohort.empty() || other.cohort != mine.cohort) continue;
-      const int64_t theirs = value(other.nominal, key, 0);
-      lent += std::min(theirs, value(other.lending, key, theirs));
-      cohort_nominal += theirs;
-      cohort_used += used(name, key);
-    }
-    const int64_t most = nominal + std::min(lent, value(mine.borrowing, key, lent));
-    if (amount > most) {
-      return queue + " uses " + std::to_string(amount) + " of " + key + ", at most " + std::to_string(most);
-    }
-    if (cohort_used > cohort_nominal && amount > nominal) {
-      return "cohort " + mine.cohort + " uses " + std::to_string(cohort_used) + " of " + key + ", has " +
-             std::to_string(cohort_nominal);
+  QuotaTree tree;
+  for (const auto& [name, versions] : queues) {
+    if (const auto* node = at(versions, queues_at)) tree.AddQueue(name, *node);
+  }
+  for (const auto& [name, versions] : cohorts) {
+    if (const auto* node = at(versions, cohorts_at)) tree.AddCohort(name, *node);
+  }
+  return tree;
+}
+
+// What a queue has too much of after something started in it; empty if that was right at some time since then. The
+// two kinds of objects come by two watches, and one may lag behind the other.
+std::string Judge::Excess(int64_t version, int64_t since, const std::string& queue, const QuotaTree::Amounts& started,
+                          const QuotaTree::Usage& usage) const {
+  std::string newest;
+  for (const int64_t queues_at : PointsOf(queues_, since, version)) {
+    for (const int64_t cohorts_at : PointsOf(cohorts_, since, version)) {
+      QuotaTree tree = TreeAt(queues_, queues_at, cohorts_, cohorts_at);
+      tree.SetUsage(&usage);
+      std::string excess;
+      if (!tree.HasQueue(queue)) {
+        excess = "started by ClusterQueue " + queue + ", which does not exist";
+      } else if (tree.OnCycle(queue)) {
+        excess = "started by ClusterQueue " + queue + ", whose cohort is above itself";
+      } else {
+        for (const auto& [key, amount] : started) {
+          if (excess.empty() && amount > 0) excess = tree.Excess(queue, key);
+        }
+      }
+      if (excess.empty()) return "";
+      if (newest.empty()) newest = excess;
     }
   }
-  return "";
+  return newest;
 }
 
 // One walk over the lines.
 class Judge::Run {
  public:
-  explicit Run(const Judge& judge) : judge_(judge) {}
+  Run(const Judge& judge, const Since& since) : judge_(judge), since_(since) {}
 
   void Take(const Json& line) {
     const Json& job = Get(line, "object");
@@ -121,12 +138,15 @@ class Judge::Run {
     const bool queued = !Text(At(job, "metadata", "labels", kQueueName)).empty();
     const int64_t active = Number(At(job, "status", "active"));
     const Json record = RecordOf(job);
-    if (active > Number(At(job, "spec", "parallelism"))) Report("has more pods than the gang");
+    // After it was scaled down there are too many for a while.
+    if (active > std::max(Number(At(job, "spec", "parallelism")), state.active)) Report("has more pods than the gang");
+    state.active = active;
     if (queued && active > 0 && state.claims.empty()) Report("has pods and was never started");
     if (suspended && Text(Get(record, "state")) == "started") state.suspended_by_others = true;
     const bool starts = queued && state.seen && state.suspended && !suspended;
     if (queued && !state.seen && !suspended) Report("was created running");
     if (IsOver(job) || (suspended && active == 0)) state.each.clear();
+    // What is given back is not taken again by the same admission.
     state.pods = std::min(state.pods, Needed(job));
     state.seen = true;
     state.suspended = suspended;
@@ -140,27 +160,31 @@ class Judge::Run {
     bool seen = false;
     bool suspended = false;
     bool suspended_by_others = false;
+    int64_t active = 0;
     std::map<std::string, int> claims;  // starts by claim
     std::string queue;
-    std::map<std::string, int64_t> each;  // of what it holds, what is one pod's
+    std::string claim;
     int64_t pods = 0;
+    QuotaTree::Amounts each;  // of one pod; empty: holds nothing
   };
 
   void Report(const std::string& what) { findings.push_back("Job " + name_ + ": " + what); }
 
   void Start(const Json& job, const Json& record, State* state) {
-    const int64_t pods = Needed(job);
     const Json& pod_set = At(record, "podSets").is_array() && !record["podSets"].empty() ? record["podSets"][0] : kNull;
     if (Text(Get(record, "state")) != "started" || Text(Get(record, "uid")) != Text(At(job, "metadata", "uid"))) {
       return Report("was started without a record of its own: " + record.dump());
     }
-    if (Number(Get(pod_set, "count")) != pods) Report("was started with another count than recorded");
-    int& starts = state->claims[Text(Get(record, "claim"))];
+    // All of them, or those that it still needs.
+    const int64_t count = Number(Get(pod_set, "count"));
+    if (count != PodsOf(job) && count != Needed(job)) Report("was started with another count than recorded");
+    state->claim = Text(Get(record, "claim"));
+    int& starts = state->claims[state->claim];
     if (++starts > 1 && !state->suspended_by_others) Report("was started twice by one claim");
     state->suspended_by_others = false;
     state->queue = Text(Get(record, "clusterQueue"));
+    state->pods = Needed(job);
     state->each.clear();
-    state->pods = pods;
     const Json& pod = At(job, "spec", "template", "spec");
     const std::string label = Text(At(pod, "nodeSelector", kFlavorLabel));
     if (label.empty()) Report("runs without its flavor's label");
@@ -172,22 +196,29 @@ class Judge::Run {
         each += Amount(At(container, "resources", "requests", resource));
       state->each[name + "/" + resource] += each;
     }
-    Usage usage;
+    if (starts == 1) JudgeQuota(VersionOf(job), *state);  // who was suspended by others kept its quota
+  }
+
+  void JudgeQuota(int64_t version, const State& started) {
+    QuotaTree::Usage usage;
     for (const auto& [uid, other] : jobs_) {
-      for (const auto& [key, amount] : other.each) usage[other.queue][key] += amount * other.pods;
+      if (since_ && OrderOf(other.claim) > OrderOf(started.claim)) continue;
+      for (const auto& [key, each] : other.each) usage[other.queue][key] += each * other.pods;
     }
-    const std::string excess = Excess(judge_.LimitsAt(VersionOf(job)), usage, state->queue);
+    const int64_t since = since_ ? since_(version) : version;
+    const std::string excess = judge_.Excess(version, since, started.queue, started.each, usage);
     if (!excess.empty()) Report(excess);
   }
 
   static inline const Json kNull;
   const Judge& judge_;
+  const Since& since_;
   std::string name_;
   std::map<std::string, State> jobs_;  // by uid
 };
 
-std::vector<std::string> Judge::Findings(const std::vector<Json>& lines) const {
-  Run run(*this);
+std::vector<std::string> Judge::Findings(const std::vector<Json>& lines, const Since& since) const {
+  Run run(*this, since);
   for (const Json& line : lines) run.Take(line);
   return std::move(run.findings);
 }

@@ -54,6 +54,7 @@ SCENARIO_ON_WORLDS(deleted_finished, "A finished Job that is deleted takes its W
   });
 }
 
+// user_pains H18
 SCENARIO_ON_WORLDS(ttl, "A Job that is removed as it ends frees its quota") {
   stage.MakeQueue({.quotas = {{.nominal = 2}}});
   stage.Submit({.name = "one", .pods = 2, .seconds = "0.5", .spec = {{"ttlSecondsAfterFinished", 0}}});

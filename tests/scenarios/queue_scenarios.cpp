@@ -195,6 +195,7 @@ SCENARIO_ON_WORLDS(no_cluster_queue, "A LocalQueue waits for its ClusterQueue, a
   stage.AwaitRunning("train");
 }
 
+// user_pains C12
 SCENARIO_ON_WORLDS(no_flavor, "A ClusterQueue is inactive until its flavor exists") {
   const std::string flavor = stage.ns() + "-late";
   stage.MakeQueue({.quotas = {{.flavor = flavor, .nominal = 1}}});

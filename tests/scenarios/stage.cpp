@@ -120,6 +120,9 @@ std::string Stage::ClusterQueue(const std::string& queue) const {
 std::string Stage::LocalQueue(const std::string& queue) const {
   return std::string(kKueue) + "namespaces/" + name_ + "/localqueues/" + queue;
 }
+std::string Stage::Cohort(const std::string& cohort) const {
+  return std::string(kKueue) + "cohorts/" + CohortName(cohort);
+}
 std::string Stage::JobsPath() const { return "/apis/batch/v1/namespaces/" + name_ + "/jobs"; }
 std::string Stage::JobPath(const std::string& job) const { return JobsPath() + "/" + job; }
 
@@ -196,6 +199,20 @@ void Stage::DeleteClusterQueue(const std::string& queue) {
   Delete(ClusterQueue(queue));
   const Json left = Get(std::string(kKueue) + "clusterqueues");
   judge_.QueueDeleted(name_ + "-" + queue, Text(At(left, "metadata", "resourceVersion")));
+}
+
+void Stage::MakeCohort(const std::string& cohort, const std::string& parent, const std::vector<Quota>& quotas) {
+  Json object = Object("Cohort", CohortName(cohort));
+  object["spec"] = Json::object();
+  if (!parent.empty()) object["spec"]["parentName"] = CohortName(parent);
+  if (!quotas.empty()) object["spec"]["resourceGroups"] = ResourceGroups(quotas);
+  judge_.Cohort(Post(std::string(kKueue) + "cohorts", object));
+}
+
+void Stage::DeleteCohort(const std::string& cohort) {
+  Delete(Cohort(cohort));
+  const Json left = Get(std::string(kKueue) + "cohorts");
+  judge_.CohortDeleted(CohortName(cohort), Text(At(left, "metadata", "resourceVersion")));
 }
 
 void Stage::SetQuota(const std::string& queue, const std::vector<Quota>& quotas) {
@@ -335,6 +352,22 @@ void Stage::AwaitGone(const std::string& path) {
   Await(path + " is gone", [&] { return Get(path).is_null(); });
 }
 
+void Stage::AwaitUsage(const std::string& queue, int total, int borrowed, const std::string& flavor,
+                       const std::string& resource) {
+  const std::string wanted = std::to_string(total) + " " + std::to_string(borrowed);
+  Await(queue + " uses " + wanted + " of " + flavor + "/" + resource, [&] {
+    const Json queue_now = Get(ClusterQueue(queue));
+    for (const Json& of : At(queue_now, "status", "flavorsUsage")) {
+      if (Text(sim::Get(of, "name")) != flavor) continue;
+      for (const Json& used : sim::Get(of, "resources")) {
+        if (Text(sim::Get(used, "name")) != resource) continue;
+        return Text(sim::Get(used, "total")) + " " + Text(sim::Get(used, "borrowed"), "0") == wanted;
+      }
+    }
+    return false;
+  });
+}
+
 void Stage::Crash(const std::function<void()>& meanwhile) {
   world_->KillMuster();
   crashed_ = true;
@@ -394,6 +427,10 @@ void Stage::Close() {
   for (const Json& queue : List(std::string(kKueue) + "clusterqueues")) {
     const std::string name = Text(At(queue, "metadata", "name"));
     if (name.starts_with(name_ + "-")) world_->Call("DELETE", std::string(kKueue) + "clusterqueues/" + name);
+  }
+  for (const Json& cohort : List(std::string(kKueue) + "cohorts")) {
+    const std::string name = Text(At(cohort, "metadata", "name"));
+    if (name.starts_with(name_ + "-")) world_->Call("DELETE", std::string(kKueue) + "cohorts/" + name);
   }
 }
 

@@ -63,6 +63,7 @@ class Stage {
   std::string CohortName(const std::string& cohort) const { return name_ + "-" + cohort; }
   std::string ClusterQueue(const std::string& queue) const;  // path
   std::string LocalQueue(const std::string& queue) const;    // path
+  std::string Cohort(const std::string& cohort) const;       // path
   std::string JobPath(const std::string& job) const;
   std::string JobsPath() const;
 
@@ -82,6 +83,9 @@ class Stage {
   void EditClusterQueue(const std::string& queue, const Json& spec);
   void EditLocalQueue(const std::string& queue, const Json& spec);
   void DeleteClusterQueue(const std::string& queue);
+  // A Cohort object; `parent` empty: none. Nothing shows when Muster knows: what comes next has to await it.
+  void MakeCohort(const std::string& cohort, const std::string& parent, const std::vector<Quota>& quotas);
+  void DeleteCohort(const std::string& cohort);
   void SetQuota(const std::string& queue, const std::vector<Quota>& quotas);
   Json Submit(const JobSpec& spec);
   static Json JobObject(const JobSpec& spec);
@@ -115,6 +119,9 @@ class Stage {
   // Suspended, no pod left, and no trace of the admission on the Job.
   void AwaitStopped(const std::string& job);
   void AwaitGone(const std::string& path);
+  // The quota that is in use, and what of it is borrowed, by the status of the ClusterQueue.
+  void AwaitUsage(const std::string& queue, int total, int borrowed = 0, const std::string& flavor = "a",
+                  const std::string& resource = "cpu");
 
   // Muster is killed, and starts again.
   void Crash(const std::function<void()>& meanwhile = [] {});

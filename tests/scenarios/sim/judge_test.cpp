@@ -93,6 +93,63 @@ TEST_CASE("The judge: cohorts, borrowing limits and lending limits") {
   CHECK(Only(judge, start("one", 3, "poor")) == "Job one: poor uses 3 of a/cpu, at most 2");
 }
 
+TEST_CASE("The judge: trees of cohorts, in which limits hold at each level") {
+  const auto cohort = [](const std::string& name, const std::string& parent, int nominal, int version, Json limits) {
+    Json object = Queue(name, nominal, "", version, std::move(limits));
+    object["kind"] = "Cohort";
+    object["spec"]["parentName"] = parent;
+    return object;
+  };
+  Judge judge;
+  judge.Cohort(cohort("root", "", 2, 1, Json::object()));
+  judge.Cohort(cohort("team", "root", 1, 1, {{"borrowingLimit", "1"}}));
+  judge.Queue(Queue("cq", 1, "team", 1));
+  judge.Queue(Queue("other", 3, "root", 1));
+  const auto start = [&](const std::string& name, int pods, const std::string& queue) {
+    return std::vector<Json>{Line(name, 2, true, pods), Line(name, 3, false, pods, "1-" + name.substr(0, 1), queue)};
+  };
+  CHECK(Only(judge, start("1", 3, "cq")) == "none");  // 1, the team's 1, and 1 borrowed
+  CHECK(Only(judge, start("1", 4, "cq")) == "Job 1: cq uses 4 of a/cpu, at most 3");
+  std::vector<Json> both = start("1", 5, "other");
+  const std::vector<Json> second = start("2", 3, "cq");
+  both.insert(both.end(), second.begin(), second.end());
+  CHECK(Only(judge, both) == "Job 2: cohort root uses 8 of a/cpu, has 7");
+  judge.Cohort(cohort("root", "team", 2, 2, Json::object()));
+  CHECK(Only(judge, start("1", 1, "cq")) == "Job 1: started by ClusterQueue cq, whose cohort is above itself");
+  // Without its object the team has neither a quota nor a parent of its own; the root is below it now.
+  judge.CohortDeleted("team", "3");
+  CHECK(Only(judge, start("1", 6, "cq")) == "none");  // 1, the root's 2, and 3
+  CHECK(Only(judge, start("1", 7, "cq")) == "Job 1: cq uses 7 of a/cpu, at most 6");
+}
+
+TEST_CASE("The judge: who decides may know of a change later, and answers for what it decided before") {
+  Judge judge;
+  judge.Queue(Queue("cq", 4, "", 1));
+  judge.Queue(Queue("cq", 1, "", 5));
+  const std::vector<Json> late = {Line("one", 4, true, 3), Line("one", 6, false, 3, "1-1")};
+  CHECK(judge.Findings(late, [](int64_t) { return 4; }).empty());
+  CHECK(judge.Findings(late, [](int64_t) { return 5; }).size() == 1);
+  // The second was decided on first, and arrives later.
+  const std::vector<Json> crossed = {Line("one", 2, true, 3), Line("two", 2, true, 3), Line("one", 3, false, 3, "1-2"),
+                                     Line("two", 4, false, 3, "1-1")};
+  CHECK(judge.Findings(crossed, [](int64_t version) { return version; }).empty());
+  CHECK(Only(judge, crossed) == "Job two: cq uses 6 of a/cpu, at most 4");
+}
+
+TEST_CASE("The judge: a gang that was scaled down holds less, and has more pods for a while") {
+  Judge judge;
+  judge.Queue(Queue("cq", 4, "", 1));
+  std::vector<Json> lines = {Line("one", 2, true, 4),
+                             Line("one", 3, false, 4, "1-1"),
+                             Line("one", 4, false, 4, "1-1", "cq", 4),
+                             Line("one", 5, false, 2, "1-1", "cq", 4),
+                             Line("two", 6, true, 2),
+                             Line("two", 7, false, 2, "1-2")};
+  CHECK(Only(judge, lines) == "none");
+  lines.push_back(Line("one", 8, false, 2, "1-1", "cq", 5));
+  CHECK(Only(judge, lines) == "Job one: has more pods than the gang");
+}
+
 TEST_CASE("The judge: records, claims and pods") {
   Judge judge;
   judge.Queue(Queue("cq", 9, "", 1));
