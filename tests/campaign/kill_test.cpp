@@ -167,6 +167,7 @@ uint32_t FirstSeed() {
   return given == nullptr ? std::random_device()() % 1000000 : static_cast<uint32_t>(std::strtoul(given, nullptr, 10));
 }
 
+// user_pains H12
 TEST_CASE("Killed at random moments") {
   World& world = Shared();
   const Run run(Lease::kHasty);

@@ -81,6 +81,7 @@ TEST_CASE("A user who suspends a running gang gets it started again, a bounded n
 }
 
 // Whatever the paused process had on its way, and whatever it would like to do, comes to nothing.
+// user_pains H12
 TEST_CASE("A paused leader that wakes after the takeover writes nothing") {
   World& world = Shared();
   const Run run(Lease::kHasty);

@@ -270,6 +270,7 @@ struct Case {
   const char* expected;  // all errors
 };
 
+// user_pains G5
 TEST_CASE("mistakes are reported with line, path, value and remedy") {
   const Case kCases[] = {
       // keys

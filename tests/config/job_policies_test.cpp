@@ -262,6 +262,7 @@ TEST_CASE("a finished Job may lose its queue name") {
   CHECK(Patch(*world.user, path, LabelPatch(kQueue, "null")).ok());
 }
 
+// user_pains G9
 TEST_CASE("kubectl works on queued Jobs as on any other: dry run, apply, apply again, delete") {
   World& world = Shared();
   for (const bool server_side : {false, true}) {
@@ -292,6 +293,7 @@ TEST_CASE("kubectl works on queued Jobs as on any other: dry run, apply, apply a
   }
 }
 
+// user_pains H16
 TEST_CASE("Jobs of a CronJob whose template carries a queue name and a record wait in the queue") {
   World& world = Shared();
   const ApiResponse created = world.admin().Call(

@@ -42,6 +42,7 @@ constexpr char kMuster[] = "system:serviceaccount:muster-system:muster";
 constexpr char kKueue[] = "kueue.x-k8s.io";
 constexpr char kPolicies[] = "admissionregistration.k8s.io";
 
+// user_pains G7
 TEST_CASE("Muster may do what its work takes") {
   std::vector<Right> rights = {
       {"patch", "batch", "jobs"},
@@ -149,6 +150,7 @@ TEST_CASE("the batch user's role lets a team submit Jobs and see its queues, in 
   CHECK_FALSE(May("ulla", {}, {"list", kKueue, "clusterqueues"}));
 }
 
+// user_pains G7
 TEST_CASE("the batch administrator's role covers every kind") {
   Bind("muster-batch-admin-role", "arno", "");
   REQUIRE(Eventually([] { return May("arno", {}, {"create", kKueue, "clusterqueues"}); }));

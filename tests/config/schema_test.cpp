@@ -222,6 +222,7 @@ void CheckRefused(const std::vector<Bad>& cases, std::string_view version) {
   }
 }
 
+// user_pains A17
 TEST_CASE("wrong objects are refused, and the message names the field and its value") {
   CheckRefused(BadQuotas("ClusterQueue", "cohortName"), kV2);
   CheckRefused(BadQuotas("Cohort", "parentName"), kV2);

@@ -217,6 +217,7 @@ TEST_CASE("kubectl apply of a v1beta1 manifest is stable, and follows the manife
 
 // ---- every other kind: the same object, read in both versions
 
+// user_pains G3
 TEST_CASE("each kind written in either version reads the same in the other") {
   World& world = Shared();
   struct Sample {
@@ -328,6 +329,7 @@ constexpr char kTopologyStatus[] = R"({
   "preemptionGates": [{"name": "kueue.x-k8s.io/multikueue", "position": "Closed", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
 })";
 
+// user_pains G3
 TEST_CASE("a v1beta1 client that replaces a Workload's status takes nothing away that it does not know") {
   World& world = Shared();
   const std::string v1 = Kueue(kV1, "workloads/replaced", "spare");

@@ -36,6 +36,7 @@ TEST_CASE("a pod asks for the sum of its containers, or for its greatest init co
   CHECK(MilliCpu(pod) == 4000);
 }
 
+// user_pains A15
 TEST_CASE("a sidecar runs beside the main containers and beside the init containers after it") {
   PodResources pod;
   pod.containers = {Asking("1")};
@@ -47,6 +48,7 @@ TEST_CASE("a sidecar runs beside the main containers and beside the init contain
   CHECK(MilliCpu(pod) == 5000);
 }
 
+// user_pains A15
 TEST_CASE("pod-level requests replace the sum for cpu, and overhead is added on top") {
   PodResources pod;
   pod.containers = {Asking("1")};
@@ -56,6 +58,7 @@ TEST_CASE("pod-level requests replace the sum for cpu, and overhead is added on 
   CHECK(MilliCpu(pod) == 3250);
 }
 
+// user_pains A15
 TEST_CASE("limits stand in for requests that are missing, defaults of the namespace before them") {
   PodResources pod;
   pod.containers.resize(1);
@@ -118,6 +121,7 @@ TEST_CASE("what all containers ask for together is named as the pod's, with the 
         std::vector<ResourceProblem>{{"resources", "cpu", Q("4"), Q("3"), false, "tight"}});
 }
 
+// user_pains A15
 TEST_CASE("a RuntimeClass gives its overhead to a pod that has none") {
   PodResources pod;
   pod.containers = {Asking("1")};
@@ -184,6 +188,7 @@ TEST_CASE("a MIG profile becomes the memory that it has, on top of what is asked
   CHECK(out.at("nvidia.com/mig-1g.5gb") == Q("3"));
 }
 
+// user_pains A8
 TEST_CASE("what is negative counts as nothing, and fractions are rounded up once") {
   PodResources pod;
   pod.containers = {Asking("-4"), Asking("1")};

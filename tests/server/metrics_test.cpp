@@ -72,6 +72,7 @@ TEST_CASE("cohorts have their parent and the root of their tree, queues or not")
         "kueue_cohort_info{cohort=\"root\",parent_cohort=\"\",root_cohort=\"root\",replica_role=\"leader\"} 1\n");
 }
 
+// user_pains A20, F4, F6
 TEST_CASE("queue gauges show the engine as it is at the scrape") {
   World world({.cluster_queue_resources = true, .local_queues = true});
   // 4 and 2 cpus; `a` may borrow 1.5 of the 2, and does borrow 1.
@@ -219,6 +220,7 @@ TEST_CASE("what Telemetry reports is counted under Kueue's names") {
   CHECK(Lines(m, "muster_unwritten_claims") == "muster_unwritten_claims{" + role + "0\n");
 }
 
+// user_pains F2
 TEST_CASE("histograms have Kueue's buckets, upper bounds included") {
   World world;
   world.cluster.AddQueue(CpuQueue("a", "", 4000));
@@ -357,6 +359,7 @@ TEST_CASE("after a restart or a change of leader the gauges are as they were bef
   CHECK(gauges(&after) == gauges(&before));
 }
 
+// user_pains F14
 TEST_CASE("the series of a queue go away with it, and nothing else does") {
   World world;
   world.cluster.AddQueue(CpuQueue("a", "", 4000));
