@@ -82,11 +82,13 @@ std::string RecordDoubt(const Job& job, const Workload* workload, const gang::Sh
   const engine::PodSetAssignment& pod_set = record.admission.pod_sets.front();
   // A stop sets the counts back to what they were before a partial admission.
   const bool started = record.state == Record::State::kStarted;
+  // What runs and was scaled meanwhile holds its quota until it is stopped.
+  const bool runs = started && !job.suspend;
   const int32_t pods = CurrentShape(job).pod_count();
-  if (pods != record.pod_count() && (started || pods < record.pod_count())) {
+  if (!runs && pods != record.pod_count() && (started || pods < record.pod_count())) {
     return Cat("the record is for ", record.pod_count(), " pods, and the Job has ", pods);
   }
-  if (const int32_t left = PodsLeft(job, CurrentShape(job)); started && left > pod_set.count) {
+  if (const int32_t left = PodsLeft(job, CurrentShape(job)); !runs && started && left > pod_set.count) {
     return Cat("the record admits ", pod_set.count, " pods, and ", left, " of the Job's can still run");
   }
   for (const auto& [resource, amount] : shape.requests) {
