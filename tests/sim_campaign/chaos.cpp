@@ -1,0 +1,396 @@
+#include "chaos.h"
+
+#include <algorithm>
+
+#include "stage.h"
+
+namespace muster::sim_campaign {
+namespace {
+
+using sim::Fault;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kQueueName = "kueue.x-k8s.io/queue-name";
+constexpr const char* kMinParallelism = "kueue.x-k8s.io/job-min-parallelism";
+constexpr const char* kEndlessSeconds = "1000000";
+const std::vector<std::string> kFlavors = {"a", "b", "tainted"};
+
+Json Kueue(const std::string& kind, const std::string& name, Json spec) {
+  return {{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
+}
+
+}  // namespace
+
+Chaos::Chaos(Cluster* cluster, ChaosOptions options)
+    : cluster_(cluster), options_(options), random_(cluster->executor.NewRandom("chaos")) {
+  things_ = {{40, &Chaos::Submit}};
+  if (options.faults) {
+    things_.insert(things_.end(), {{6, &Chaos::Kill},
+                                   {3, &Chaos::Pause},
+                                   {4, &Chaos::BreakWatches},
+                                   {2, &Chaos::Compact},
+                                   {2, &Chaos::GoDown},
+                                   {1, &Chaos::PauseControllers},
+                                   {8, &Chaos::StrikeNext}});
+    sim::RandomFaults rates;
+    rates.user = Cluster::kMuster;
+    rates.write_permille = 100;
+    rates.read_permille = 30;
+    // What a stalled watch hides for minutes would hide edits of queues from whoever is judged by them.
+    rates.watch_line_permille = options.edits_queues ? 0 : 5;
+    cluster->server.faults().SetRandom(cluster->executor.NewRandom("faults"), rates);
+  }
+  if (options.edits_jobs) {
+    things_.insert(things_.end(), {{4, &Chaos::DeleteJob},
+                                   {4, &Chaos::ScaleJob},
+                                   {4, &Chaos::SuspendJob},
+                                   {4, &Chaos::RelabelJob},
+                                   {4, &Chaos::Deactivate},
+                                   {2, &Chaos::DeleteWorkload}});
+  }
+  if (options.edits_queues) {
+    things_.insert(things_.end(), {{4, &Chaos::EditQuota},
+                                   {6, &Chaos::EditQueue},
+                                   {3, &Chaos::RecreateQueue},
+                                   {3, &Chaos::EditCohort},
+                                   {1, &Chaos::DeleteCohort},
+                                   {2, &Chaos::StopLocalQueue},
+                                   {2, &Chaos::RecreateLocalQueue},
+                                   {2, &Chaos::RecreateFlavor},
+                                   {1, &Chaos::RelabelNamespace}});
+  }
+  for (const Thing& thing : things_) weight_ += thing.weight;
+}
+
+void Chaos::Happen(int things) {
+  for (int i = 0; i < things; ++i) {
+    int at = static_cast<int>(Below(static_cast<uint64_t>(weight_)));
+    for (const Thing& thing : things_) {
+      at -= thing.weight;
+      if (at >= 0) continue;
+      (this->*thing.happen)();
+      break;
+    }
+    cluster_->Run(milliseconds(static_cast<int64_t>(Below(OneIn(4) ? 6000 : 600))));
+  }
+}
+
+void Chaos::End() {
+  cluster_->server.faults().Clear();
+  cluster_->server.SetDown(false);
+  cluster_->controllers.SetPaused(false);
+  for (size_t i = 0; i < 2; ++i) cluster_->SetPaused(i, false);
+}
+
+// ---- queues -------------------------------------------------------------------------------------
+
+Json Chaos::AnyResource(const std::string& name, uint64_t most, bool limits) {
+  Json resource = {{"name", name}, {"nominalQuota", std::to_string(Below(most + 1))}};
+  if (limits && OneIn(3)) resource["borrowingLimit"] = std::to_string(Below(most));
+  if (limits && OneIn(3)) resource["lendingLimit"] = std::to_string(Below(most));
+  return resource;
+}
+
+Json Chaos::AnyGroups(bool limits) {
+  Json flavors = Json::array();
+  std::vector<std::string> names = kFlavors;
+  const size_t count = 1 + Below(2);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t pick = Below(names.size());
+    flavors.push_back({{"name", names[pick]},
+                       {"resources", {AnyResource("cpu", 8, limits), AnyResource("nvidia.com/gpu", 4, limits)}}});
+    names.erase(names.begin() + static_cast<std::ptrdiff_t>(pick));
+  }
+  return Json::array({{{"coveredResources", {"cpu", "nvidia.com/gpu"}}, {"flavors", flavors}}});
+}
+
+Json Chaos::AnyQueueSpec() {
+  const std::string cohort = OneIn(4) ? "" : AnyCohort();
+  Json spec = {{"namespaceSelector", Json::object()},
+               {"queueingStrategy", OneIn(4) ? "StrictFIFO" : "BestEffortFIFO"},
+               {"stopPolicy", "None"},
+               {"flavorFungibility", {{"whenCanBorrow", OneIn(2) ? "MayStopSearch" : "TryNextFlavor"}}},
+               {"resourceGroups", AnyGroups(!cohort.empty())}};
+  if (!cohort.empty()) spec["cohortName"] = cohort;
+  return spec;
+}
+
+Json Chaos::AnyCohortSpec(const std::string& parent) {
+  Json spec = Json::object();
+  if (!parent.empty()) spec["parentName"] = parent;
+  if (OneIn(2)) spec["resourceGroups"] = AnyGroups(!parent.empty());
+  return spec;
+}
+
+void Chaos::MakeFlavor(const std::string& name) {
+  for (const Json& flavor : scenarios::Flavors()) {
+    if (Text(At(flavor, "metadata", "name")) == name) cluster_->Create(flavor);
+  }
+}
+
+void Chaos::MakeQueue(const std::string& name) { cluster_->Create(Kueue("ClusterQueue", name, AnyQueueSpec())); }
+
+void Chaos::MakeLocalQueue(const std::string& ns, const std::string& name) {
+  Json queue = Kueue("LocalQueue", name, {{"clusterQueue", "cq" + name.substr(2)}, {"stopPolicy", "None"}});
+  queue["metadata"]["namespace"] = ns;
+  cluster_->Create(std::move(queue));
+}
+
+void Chaos::MakeQueues() {
+  for (const std::string& name : kFlavors) MakeFlavor(name);
+  cluster_->Create(Kueue("Cohort", "c0", AnyCohortSpec("")));
+  for (uint64_t i = 1; i < kCohorts; ++i) {
+    if (OneIn(3)) continue;
+    const std::string parent = OneIn(3) ? "" : "c" + std::to_string(Below(i));
+    cluster_->Create(Kueue("Cohort", "c" + std::to_string(i), AnyCohortSpec(parent)));
+  }
+  for (uint64_t i = 0; i < kQueues; ++i) {
+    MakeQueue("cq" + std::to_string(i));
+    for (const char* ns : {"team-a", "team-b"}) MakeLocalQueue(ns, "lq" + std::to_string(i));
+  }
+}
+
+void Chaos::EditQuota() {
+  cluster_->Patch("clusterqueues", "", AnyQueue("cq"), {{"spec", {{"resourceGroups", AnyGroups(true)}}}});
+}
+
+void Chaos::EditQueue() {
+  Json spec;
+  switch (Below(4)) {
+    case 0:
+      spec = {{"cohortName", OneIn(3) ? Json() : Json(AnyCohort())}};
+      break;
+    case 1:
+      spec = {{"queueingStrategy", OneIn(2) ? "StrictFIFO" : "BestEffortFIFO"}};
+      break;
+    case 2:
+      spec = {{"stopPolicy", AnyOf({"None", "Hold", "HoldAndDrain"})}};
+      break;
+    default:
+      spec = {
+          {"namespaceSelector", OneIn(2) ? Json{{"matchLabels", {{"tier", "gold"}}}} : Json{{"matchLabels", nullptr}}}};
+  }
+  cluster_->Patch("clusterqueues", "", AnyQueue("cq"), {{"spec", spec}});
+}
+
+void Chaos::RecreateQueue() {
+  const std::string name = AnyQueue("cq");
+  if (!cluster_->Delete("clusterqueues", "", name)) return MakeQueue(name);
+  if (OneIn(2)) MakeQueue(name);
+}
+
+void Chaos::EditCohort() {
+  const std::string name = AnyCohort();
+  const std::string parent = OneIn(2) ? "" : AnyCohort();
+  const Json spec = AnyCohortSpec(parent);
+  if (cluster_->Create(Kueue("Cohort", name, spec))) return;
+  cluster_->Patch(
+      "cohorts", "", name,
+      {{"spec", {{"parentName", Get(spec, "parentName")}, {"resourceGroups", Get(spec, "resourceGroups")}}}});
+}
+
+void Chaos::DeleteCohort() { cluster_->Delete("cohorts", "", AnyCohort()); }
+
+void Chaos::StopLocalQueue() {
+  cluster_->Patch("localqueues", AnyNamespace(), AnyQueue("lq"),
+                  {{"spec", {{"stopPolicy", AnyOf({"None", "Hold", "HoldAndDrain"})}}}});
+}
+
+void Chaos::RecreateLocalQueue() {
+  const std::string ns = AnyNamespace();
+  const std::string name = AnyQueue("lq");
+  if (!cluster_->Delete("localqueues", ns, name) || OneIn(2)) MakeLocalQueue(ns, name);
+}
+
+void Chaos::RecreateFlavor() {
+  const std::string name = AnyOf(kFlavors);
+  if (!cluster_->Delete("resourceflavors", "", name) || OneIn(2)) MakeFlavor(name);
+}
+
+void Chaos::RelabelNamespace() {
+  cluster_->Patch("namespaces", "", AnyNamespace(),
+                  {{"metadata", {{"labels", {{"tier", OneIn(2) ? Json("gold") : Json()}}}}}});
+}
+
+void Chaos::Repair() {
+  for (const std::string& name : kFlavors) MakeFlavor(name);
+  for (uint64_t i = 0; i < kCohorts; ++i) cluster_->Delete("cohorts", "", "c" + std::to_string(i));
+  Json flavors = Json::array();
+  for (const std::string& name : kFlavors) {
+    const Json cpu = {{"name", "cpu"}, {"nominalQuota", "1000"}};
+    const Json gpu = {{"name", "nvidia.com/gpu"}, {"nominalQuota", "1000"}};
+    flavors.push_back({{"name", name}, {"resources", {cpu, gpu}}});
+  }
+  const Json groups = Json::array({{{"coveredResources", {"cpu", "nvidia.com/gpu"}}, {"flavors", flavors}}});
+  for (uint64_t i = 0; i < kQueues; ++i) {
+    const std::string name = "cq" + std::to_string(i);
+    cluster_->Delete("clusterqueues", "", name);
+    cluster_->Create(Kueue("ClusterQueue", name,
+                           {{"namespaceSelector", Json::object()},
+                            {"queueingStrategy", "BestEffortFIFO"},
+                            {"stopPolicy", "None"},
+                            {"resourceGroups", groups}}));
+    for (const char* ns : {"team-a", "team-b"}) {
+      cluster_->Delete("localqueues", ns, "lq" + std::to_string(i));
+      MakeLocalQueue(ns, "lq" + std::to_string(i));
+    }
+  }
+  for (const Json& workload : cluster_->List("workloads")) {
+    if (Flag(At(workload, "spec", "active"), true)) continue;
+    const Json& meta = Get(workload, "metadata");
+    cluster_->Patch("workloads", Text(Get(meta, "namespace")), Text(Get(meta, "name")), {{"spec", {{"active", true}}}});
+  }
+}
+
+// ---- Jobs ---------------------------------------------------------------------------------------
+
+bool Chaos::IsEndless(const Json& job) {
+  return Text(At(job, "spec", "template", "metadata", "annotations", "muster.dev/run-seconds")) == kEndlessSeconds;
+}
+
+Json Chaos::AnyJobObject(const std::string& ns, const std::string& name) {
+  scenarios::JobSpec spec;
+  spec.name = name;
+  spec.pods = 1 + static_cast<int>(Below(4));
+  spec.cpu = static_cast<int>(Below(3));
+  spec.seconds = OneIn(8) ? std::string(kEndlessSeconds) : std::to_string(1 + Below(12));
+  spec.queue = AnyQueue("lq");
+  if (spec.pods > 1 && OneIn(5)) spec.annotations[kMinParallelism] = "1";
+  if (OneIn(12)) spec.exit_code = "1";
+  if (OneIn(6)) spec.spec["ttlSecondsAfterFinished"] = Below(10);
+  if (OneIn(5)) spec.spec["completions"] = spec.pods + static_cast<int>(Below(3));
+  Json job = scenarios::Stage::JobObject(spec);
+  job["metadata"]["namespace"] = ns;
+  job["spec"]["suspend"] = OneIn(2);
+  Json& pod = job["spec"]["template"]["spec"];
+  if (OneIn(4)) pod["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1";
+  if (OneIn(6)) pod["nodeSelector"]["muster.dev/flavor"] = AnyOf(kFlavors);
+  return job;
+}
+
+void Chaos::Submit() {
+  const std::string ns = AnyNamespace();
+  cluster_->Create(AnyJobObject(ns, "job-" + std::to_string(jobs_++)));
+}
+
+std::pair<std::string, std::string> Chaos::AnyJob() {
+  const std::vector<Json> jobs = cluster_->List("jobs");
+  if (jobs.empty()) return {"team-a", "nobody"};
+  const Json& meta = Get(jobs[Below(jobs.size())], "metadata");
+  return {Text(Get(meta, "namespace")), Text(Get(meta, "name"))};
+}
+
+void Chaos::DeleteJob() {
+  const auto [ns, name] = AnyJob();
+  const std::string uid = Text(At(cluster_->Find("jobs", ns, name), "metadata", "uid"));
+  if (!cluster_->Delete("jobs", ns, name, AnyPropagation())) return;
+  deleted_.insert(uid);
+  // Under its name comes another, if that is free yet.
+  if (OneIn(3)) cluster_->Create(AnyJobObject(ns, name));
+}
+
+void Chaos::ScaleJob() {
+  const auto [ns, name] = AnyJob();
+  // Muster's policies refuse it where Muster scales the Job itself.
+  if (At(cluster_->Find("jobs", ns, name), "metadata", "annotations").contains(kMinParallelism)) return;
+  cluster_->Patch("jobs", ns, name, {{"spec", {{"parallelism", 1 + Below(4)}}}});
+}
+
+void Chaos::SuspendJob() {
+  const auto [ns, name] = AnyJob();
+  cluster_->Patch("jobs", ns, name, {{"spec", {{"suspend", true}}}});
+}
+
+void Chaos::RelabelJob() {
+  const auto [ns, name] = AnyJob();
+  cluster_->Patch("jobs", ns, name, {{"metadata", {{"labels", {{kQueueName, AnyQueue("lq")}}}}}});
+}
+
+void Chaos::Deactivate() {
+  const std::vector<Json> workloads = cluster_->List("workloads");
+  if (workloads.empty()) return;
+  const Json& meta = Get(workloads[Below(workloads.size())], "metadata");
+  cluster_->Patch("workloads", Text(Get(meta, "namespace")), Text(Get(meta, "name")),
+                  {{"spec", {{"active", OneIn(2)}}}});
+}
+
+void Chaos::DeleteWorkload() {
+  const std::vector<Json> workloads = cluster_->List("workloads");
+  if (workloads.empty()) return;
+  const Json& meta = Get(workloads[Below(workloads.size())], "metadata");
+  for (const Json& owner : Get(meta, "ownerReferences")) without_workload_.insert(Text(Get(owner, "uid")));
+  cluster_->Delete("workloads", Text(Get(meta, "namespace")), Text(Get(meta, "name")));
+}
+
+// ---- faults -------------------------------------------------------------------------------------
+
+void Chaos::Kill() {
+  const size_t replica = AnyReplica() % cluster_->replicas();
+  cluster_->KillAfter(replica, static_cast<int64_t>(Below(OneIn(2) ? 12 : 300)));
+}
+
+void Chaos::Pause() {
+  const size_t replica = AnyReplica() % cluster_->replicas();
+  cluster_->SetPaused(replica, true);
+  cluster_->Run(milliseconds(static_cast<int64_t>(Below(OneIn(3) ? 30'000 : 3'000))));
+  cluster_->SetPaused(replica, false);
+}
+
+void Chaos::BreakWatches() {
+  constexpr Fault::Kind kKinds[] = {Fault::Kind::kCut, Fault::Kind::kGoneInStream, Fault::Kind::kGarbage};
+  Fault fault;
+  fault.kind = kKinds[Below(std::size(kKinds))];
+  fault.lines = static_cast<int>(Below(3));
+  cluster_->server.BreakWatches(AnyOf({"", "jobs", "workloads", "clusterqueues", "localqueues"}), fault);
+}
+
+void Chaos::Compact() {
+  cluster_->store.Compact(cluster_->store.version());
+  cluster_->server.BreakWatches("", Fault{Fault::Kind::kCut, 0, {}, {}, 0});
+}
+
+void Chaos::GoDown() {
+  cluster_->server.SetDown(true);
+  cluster_->Run(milliseconds(static_cast<int64_t>(Below(12'000))));
+  cluster_->server.SetDown(false);
+}
+
+void Chaos::PauseControllers() {
+  cluster_->controllers.SetPaused(true);
+  cluster_->Run(milliseconds(static_cast<int64_t>(Below(8'000))));
+  cluster_->controllers.SetPaused(false);
+}
+
+// The next writes of one kind meet one fault, which need not be one that chance has.
+void Chaos::StrikeNext() {
+  struct Way {
+    Fault::Kind kind;
+    int status = 0;
+  };
+  constexpr Way kWays[] = {{Fault::Kind::kRefuse},
+                           {Fault::Kind::kAnswer, 403},
+                           {Fault::Kind::kAnswer, 409},
+                           {Fault::Kind::kAnswer, 422},
+                           {Fault::Kind::kAnswer, 429},
+                           {Fault::Kind::kAnswer, 500},
+                           {Fault::Kind::kApplyAndAnswer, 500},
+                           {Fault::Kind::kLoseRequest},
+                           {Fault::Kind::kLoseAnswer},
+                           {Fault::Kind::kApplyAndAnswer, 504},
+                           {Fault::Kind::kHang},
+                           {Fault::Kind::kDelayRequest},
+                           {Fault::Kind::kDelayAnswer}};
+  const Way way = kWays[Below(std::size(kWays))];
+  sim::FaultRule rule;
+  rule.user = Cluster::kMuster;
+  rule.verbs = {"create", "update", "patch", "delete"};
+  rule.resource = AnyOf({"jobs", "jobs", "workloads", "workloads/status", "clusterqueues/status", "leases"});
+  rule.times = 1 + static_cast<int>(Below(3));
+  rule.fault.kind = way.kind;
+  rule.fault.status = way.status;
+  rule.fault.delay = milliseconds(static_cast<int64_t>(Below(8'000)));
+  cluster_->server.faults().Add(rule);
+}
+
+}  // namespace muster::sim_campaign

@@ -1,0 +1,85 @@
+// What must be true of a cluster at rest, counted anew from its objects.
+//
+// Threading: one thread.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chaos.h"
+#include "cluster.h"
+#include "quota_tree.h"
+
+namespace muster::sim_campaign {
+
+class Rest {
+ public:
+  // `without_workload`: uids of Jobs whose Workload was deleted; one that has ended gets no other.
+  // REQUIRES: `cluster` rests, and somebody leads.
+  Rest(const Cluster* cluster, const std::set<std::string>& without_workload);
+
+  // RETURNS: what is not as it must be, in words:
+  //   each Job has ended, runs whole (those that never end), or waits as it was made, with a reason that is true;
+  //   each has one Workload that says the same, and what is left of deleted ones is finished;
+  //   the status of queues and the metrics are what a recount gives, and nothing stands in the way of Muster's work.
+  std::vector<std::string> Findings();
+  // Jobs that wait.
+  int waiting() const { return waiting_; }
+
+ private:
+  struct Waiting {
+    Json job;
+    Json workload;
+    std::string name;
+    std::string local_queue;  // "namespace/name"
+    std::string cluster_queue;
+  };
+  struct Counts {
+    int pending = 0;
+    int holding = 0;
+  };
+  enum class Fit { kFits, kFull, kNever };
+  // With as few pods as it is content with. `nothing_free`: no flavor has all that it wants of something it could have.
+  struct Room {
+    Fit fit = Fit::kNever;
+    bool full = false;  // some flavor lacks something that may come back
+  };
+
+  void Report(const std::string& what) { findings_.push_back(what); }
+  void ReadObjects();
+  void LookAtJob(const Json& job);
+  void LookAtEnd(const std::string& name, const Json& workload);
+  void LookAtRunning(const std::string& name, const Json& job, const Json& workload);
+  void LookAtWaiting(const std::string& name, const Json& job, const Json& workload);
+  void LookAtOrphans();
+  std::string WhyNotQueued(const Waiting& waiting) const;
+  bool IsInactive(const std::string& cluster_queue) const;
+  Room RoomFor(const Waiting& waiting) const;
+  void LookAtReason(const Waiting& waiting);
+  std::string RootOf(const std::string& cluster_queue) const;
+  void RecountQueues();
+  void RecountUsage(const std::string& name, const Json& queue);
+  void RecountMetrics();
+  void Expect(const std::string& what, double expected, double actual);
+
+  const Cluster* cluster_;
+  const std::set<std::string>& without_workload_;
+  std::vector<std::string> findings_;
+  std::map<std::string, Json> queues_;        // ClusterQueues by name
+  std::map<std::string, Json> local_queues_;  // by "namespace/name"
+  std::map<std::string, Json> flavors_;
+  std::map<std::string, Json> namespaces_;
+  std::map<std::string, std::vector<Json>> workloads_;  // by the uid of the Job that owns them
+  std::map<std::string, Json> made_;                    // Jobs as they were created, by uid
+  scenarios::QuotaTree tree_;
+  scenarios::QuotaTree::Usage usage_;
+  std::vector<Waiting> queued_;
+  std::map<std::string, Counts> by_queue_;
+  std::map<std::string, Counts> by_local_queue_;
+  std::map<std::string, int> strict_;  // Jobs that wait, by StrictFIFO ClusterQueue
+  int waiting_ = 0;
+};
+
+}  // namespace muster::sim_campaign
