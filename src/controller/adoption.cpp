@@ -34,8 +34,10 @@ std::optional<Held> FromRecord(const Job& job, bool strict) {
   return held;
 }
 
-// Its template shows that it was started with this Workload's admission.
+// Its template shows that it was started with this Workload's admission, by Kueue: a start of Muster's leaves a record,
+// and without one the template is only what its user wrote.
 bool WasStarted(const Job& job, const Workload& workload) {
+  if (workload.meta.annotations.contains(kClaimAnnotation)) return false;
   const auto it = job.view.annotations.find(kWorkloadAnnotation);
   return it != job.view.annotations.end() && it->second == workload.meta.name;
 }
@@ -160,6 +162,8 @@ std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait
   }
   auto held = FindHeld(*workload);
   if (!held.ok() || !held->has_value()) return std::nullopt;
+  // Reserved by Kueue, whose checks were still to be passed: that is no leave to start.
+  if (!k8s::IsTrue(workload->status.conditions, "Admitted")) return std::nullopt;
   (*held)->started = false;
   return **std::move(held);
 }

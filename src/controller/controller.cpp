@@ -151,7 +151,10 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
           env, client, options_.kueue_namespace,
           options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
       jobs_(JobDeps()),
-      retention_(env, client, &events_, options_.retention),
+      retention_(env, client, &events_, options_.retention,
+                 [this](const std::string& job_uid, const std::string& workload_uid) {
+                   return jobs_.IsOut(job_uid, workload_uid);
+                 }),
       workload_controller_(WorkloadDeps()),
       cluster_queue_status_(
           env, client, k8s::kClusterQueues, true,

@@ -102,8 +102,9 @@ void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   if (entry == nullptr) return;
   // Quota that a prebuilt one brings along is counted at once, whatever is under way: it counted as the Workload's own
   // until now.
-  const bool brings =
-      leading() && !entry->claim.has_value() && entry->job->record == nullptr && !entry->job->prebuilt().empty();
+  const Job& now = *entry->job;
+  const bool brings = leading() && !entry->claim.has_value() && now.record == nullptr && !now.prebuilt().empty() &&
+                      !entry->finished && now.Outcome() == nullptr && IsManaged(now, *deps_.catalog, *deps_.options);
   if (!brings || !AdoptHeld(entry)) Reconcile(entry);
 }
 
@@ -476,9 +477,11 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
            entry->claim.has_value(),
            NeededPods(*entry),
            entry->prepared == nullptr ? 0 : PriorityOf(*entry).value,
-           0};
+           0,
+           {}};
   if (const auto known = workloads_.Known(job.meta.uid); known != nullptr && known->meta.name == job.prebuilt()) {
     now.prebuilt_generation = known->meta.generation;
+    now.prebuilt_annotations = known->meta.annotations;
   }
   entry->told_of = entry->job;
   if (entry->told == now && !held.has_value()) return;

@@ -72,6 +72,8 @@ class JobController final : public WorkloadSource {
   };
 
   explicit JobController(Deps deps);
+  // Whether the Job is still the one that this Workload tells of, and out: managed, suspended, holding nothing.
+  bool IsOut(const std::string& job_uid, const std::string& workload_uid) const;
   ~JobController() override;
   JobController(const JobController&) = delete;
   JobController& operator=(const JobController&) = delete;
@@ -147,6 +149,7 @@ class JobController final : public WorkloadSource {
     int32_t pods = 0;    // that are needed
     int32_t priority = 0;
     int64_t prebuilt_generation = 0;
+    Labels prebuilt_annotations;
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct WorkloadEvent {

@@ -45,6 +45,16 @@ bool JobController::OwesDeactivation(const Entry& entry) const {
   return known == nullptr || !TellsOfEviction(known->status, *record->eviction);
 }
 
+bool JobController::IsOut(const std::string& job_uid, const std::string& workload_uid) const {
+  const auto it = entries_.find(job_uid);
+  if (it == entries_.end()) return false;
+  const Entry& entry = it->second;
+  const auto known = workloads_.Known(job_uid);
+  return known != nullptr && known->meta.uid == workload_uid && !known->active && !entry.claim.has_value() &&
+         entry.job->suspend && entry.job->status.active == 0 &&
+         IsManaged(*entry.job, *deps_.catalog, *deps_.options);
+}
+
 bool JobController::IsActive(const Entry& entry) const {
   const auto known = workloads_.Known(entry.job->meta.uid);
   return (known == nullptr || known->active) && !OwesDeactivation(entry);

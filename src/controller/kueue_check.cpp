@@ -123,7 +123,10 @@ void KueueCheck::Seen(Sign* sign, MonoTime asked, const std::string& what, const
   std::string problem = found.ok() ? *found : Cat(what, " cannot be read: ", std::string(found.status().message()));
   if (problem != sign->problem && !problem.empty()) spdlog::warn("{}", problem);
   sign->problem = std::move(problem);
-  if (!found.ok()) return;
+  if (!found.ok()) {
+    webhooks_at_ = {};  // with the next tick
+    return;
+  }
   sign->there = !found->empty();
   sign->as_of = asked;
   const bool clear = lease_sign_.there == false && mutating_.there == false && validating_.there == false;

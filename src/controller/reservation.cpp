@@ -45,6 +45,8 @@ std::shared_ptr<void> Reservations::Reserve(ReservationOrder order, Done done) {
 
 // One write, or the end. What is known is newer than any write that may still be on its way, or that is waited for.
 void Reservations::Step(const RunPtr& run) {
+  // What was just learned may have ended it: the quota may be another's by now.
+  if (run->wanted.expired()) return;
   const Workload& workload = *run->newest;
   const Workload& basis = *run->order.workload;
   if (NamesClaim(workload, run->order.claim) && HoldsQuota(workload) &&

@@ -27,8 +27,9 @@ const k8s::Condition* IfTrue(const Workload& workload, std::string_view type) {
 
 }  // namespace
 
-Retention::Retention(Environment env, k8s::Client* client, k8s::EventRecorder* events, RetentionOptions options)
-    : env_(env), client_(client), events_(events), options_(options) {}
+Retention::Retention(Environment env, k8s::Client* client, k8s::EventRecorder* events, RetentionOptions options,
+                     IsOut is_out)
+    : env_(env), client_(client), events_(events), options_(options), is_out_(std::move(is_out)) {}
 
 Retention::~Retention() { env_.executor->Cancel(timer_); }
 
@@ -41,6 +42,7 @@ std::optional<Retention::Item> Retention::ItemOf(const Workload& workload) const
   const std::optional<JobRef> job = JobOf(workload.meta);
   if (!job.has_value() || workload.meta.deletion.IsSet()) return std::nullopt;
   Item item;
+  item.workload_uid = workload.meta.uid;
   if (const k8s::Condition* finished = IfTrue(workload, "Finished"); finished != nullptr) {
     if (!options_.after_finished.has_value()) return std::nullopt;
     item.due = finished->last_transition + *options_.after_finished;
@@ -68,9 +70,13 @@ void Retention::Observe(const Workload& workload) {
   }
   Drop(key);
   if (!item.has_value()) return;
-  due_.emplace(item->due, key);
-  items_.emplace(key, *std::move(item));
+  Add(key, *std::move(item));
   Arm();
+}
+
+void Retention::Add(const k8s::ObjectKey& workload, Item item) {
+  due_.emplace(item.due, workload);
+  items_.emplace(workload, std::move(item));
 }
 
 void Retention::Deleted(const Workload& last) { Drop(last.meta.key()); }
@@ -97,6 +103,12 @@ void Retention::Flush() {
     const k8s::ObjectKey key = due_.begin()->second;
     Item item = items_.at(key);
     Drop(key);
+    if (item.job && !is_out_(item.object.uid, item.workload_uid)) {
+      // Runs, or is nobody's of ours any more: it stays for as long as that is so.
+      item.due = env_.clock->Now() + kRetry;
+      Add(key, std::move(item));
+      continue;
+    }
     Delete(key, std::move(item));
   }
   Arm();
@@ -131,8 +143,7 @@ void Retention::Answered(const k8s::ObjectKey& workload, const Item& item, const
                                                                       {"error", result.message}}));
     Item again = item;
     again.due = env_.clock->Now() + std::max(kRetry, result.retry_after.value_or(Duration(0)));
-    due_.emplace(again.due, workload);
-    items_.emplace(workload, std::move(again));
+    Add(workload, std::move(again));
   }
   Arm();
 }

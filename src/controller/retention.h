@@ -5,6 +5,7 @@
 // Threading: used from the executor only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,7 +22,10 @@ namespace muster::controller {
 
 class Retention {
  public:
-  Retention(Environment env, k8s::Client* client, k8s::EventRecorder* events, RetentionOptions options);
+  // Whether a Job whose Workload was deactivated is still out; asked at the moment when it is to be deleted.
+  using IsOut = std::function<bool(const std::string& job_uid, const std::string& workload_uid)>;
+
+  Retention(Environment env, k8s::Client* client, k8s::EventRecorder* events, RetentionOptions options, IsOut is_out);
   ~Retention();
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;
@@ -37,9 +41,11 @@ class Retention {
     WallTime due;
     bool job = false;  // the Job is to be deleted, not the Workload
     k8s::ObjectReference object;
+    std::string workload_uid;
   };
 
   std::optional<Item> ItemOf(const Workload& workload) const;
+  void Add(const k8s::ObjectKey& workload, Item item);
   void Drop(const k8s::ObjectKey& workload);
   void Arm();
   void Flush();
@@ -50,6 +56,7 @@ class Retention {
   k8s::Client* client_;
   k8s::EventRecorder* events_;
   RetentionOptions options_;
+  IsOut is_out_;
   bool open_ = false;
   int in_flight_ = 0;
   std::map<k8s::ObjectKey, Item> items_;  // by Workload

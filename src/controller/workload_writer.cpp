@@ -132,8 +132,10 @@ bool WorkloadWriter::Deleted(const std::string& holder, const std::string& workl
 
 int WorkloadWriter::Rank(const Workload& workload, const std::string& holder) const {
   if (source_->IsExpected(workload.meta, holder)) return 2;
-  // Whoever may create Workloads may not write their status.
-  return k8s::FindCondition(workload.status.conditions, "QuotaReserved") != nullptr ? 1 : 0;
+  // Whoever may create Workloads may not write their status. What Muster itself has admitted carries a claim, and was
+  // no Job's then.
+  const bool claimed = workload.meta.annotations.contains(kClaimAnnotation);
+  return !claimed && k8s::FindCondition(workload.status.conditions, "QuotaReserved") != nullptr ? 1 : 0;
 }
 
 void WorkloadWriter::Choose(const std::string& holder) {

@@ -211,6 +211,13 @@ TEST_CASE("A prebuilt Workload that does not fit its Job is out of sync, and not
     REQUIRE(world.RunUntil([&] { return Has(world, "Admitted"); }));
     world.Create(job);
   }
+  SECTION("it is admitted already, for less, and the Job's template says that it was started with it") {
+    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m";
+    world.Create(workload);
+    REQUIRE(world.RunUntil([&] { return Has(world, "Admitted"); }));
+    job["spec"]["template"]["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = kOwn;
+    world.Create(job);
+  }
   if (Own(world).is_null()) {
     world.Create(workload);
     world.Create(job);

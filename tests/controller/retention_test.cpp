@@ -134,6 +134,26 @@ TEST_CASE("A Job that Muster deactivated is deleted when its time is over, and a
   CHECK_FALSE(world.Get("jobs", "team", "off").is_null());
 }
 
+TEST_CASE("A Job that was deactivated and then taken out of its queue is its user's, and is not deleted") {
+  World world;
+  world.Start("", Keep(std::nullopt, minutes(10)));
+  world.MakeQueues("4");
+  Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","name":"over",
+    "labels":{"kueue.x-k8s.io/queue-name":"lq","kueue.x-k8s.io/max-exec-time-seconds":"30"}},"spec":{"suspend":true,
+    "template":{"metadata":{"annotations":{"muster.dev/run-seconds":"7200"}},"spec":{"restartPolicy":"Never",
+    "containers":[{"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}})");
+  world.Create(std::move(job));
+  world.RunFor(minutes(2));
+  REQUIRE(Suspended(world, "over"));
+  world.Patch("jobs", "team", "over", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", nullptr}}}}}});
+  world.RunFor(seconds(5));
+  world.Patch("jobs", "team", "over", {{"spec", {{"suspend", false}}}});
+  REQUIRE_FALSE(Suspended(world, "over"));
+  world.RunFor(minutes(30));
+  CHECK(sim::Number(At(world.Get("jobs", "team", "over"), "status", "active")) == 1);
+  CHECK(Notes(world, "Job", "Deleted").empty());
+}
+
 // H18: both may delete first, and neither error repeats.
 TEST_CASE("Retention and ttlSecondsAfterFinished do not get in each other's way") {
   World world;

@@ -80,7 +80,7 @@ void Chaos::End() {
   cluster_->server.faults().Clear();
   cluster_->server.SetDown(false);
   cluster_->controllers.SetPaused(false);
-  for (size_t i = 0; i < 2; ++i) cluster_->SetPaused(i, false);
+  for (size_t i = 0; i < cluster_->replicas(); ++i) cluster_->SetPaused(i, false);
 }
 
 // ---- queues -------------------------------------------------------------------------------------
