@@ -85,6 +85,7 @@ class Process {
   std::unique_ptr<server::HttpServer> health_server_;
   std::unique_ptr<server::HttpServer> metrics_server_;
   bool stay_ = false;
+  bool stopping_ = false;
   int exit_code_ = kExitFailed;
   int stopped_code_ = kExitOk;  // of an orderly stop
 };
@@ -177,6 +178,7 @@ void Process::Terminate() {
 }
 
 void Process::Stop() {
+  if (std::exchange(stopping_, true)) return;
   executor_.PostAt(clock_.Mono() + kStopMax, [this] {
     spdlog::error("the stop took too long");
     End(kExitFailed);

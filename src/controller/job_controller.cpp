@@ -62,7 +62,10 @@ void JobController::JobChanged(std::shared_ptr<const Job> job) {
   const bool renamed = is_new || entry.job->prebuilt() != job->prebuilt();
   if (renamed) ForgetPrebuilt(entry);
   entry.job = std::move(job);
-  if (renamed) NameWorkload(&entry);
+  if (renamed) {
+    entry.failed = false;  // of another Workload
+    NameWorkload(&entry);
+  }
   entry.wait_until = {};  // what failed before may not fail now
   if (SharedText text = std::exchange(arriving_template_, nullptr); text != nullptr) {
     entry.spec_rest = leading() && workloads_.Known(uid) == nullptr ? std::move(text) : nullptr;
@@ -123,6 +126,7 @@ void JobController::WorkloadDeleted(const Workload& last) {
   if (entry == nullptr || was_another || job->name != entry->job->meta.name) return;
   // What was deactivated since its time was over begins anew with another Workload.
   if (TellsTimeOver(last.status)) entry->past_execution_seconds = 0;
+  if (!entry->job->prebuilt().empty()) entry->failed = false;
   if (!leading() || entry->finished || entry->job->deleting()) return;
   if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving) {
     TouchWorkload(*entry, Urgency::kLeisure);

@@ -51,8 +51,7 @@ bool JobController::IsOut(const std::string& job_uid, const std::string& workloa
   const Entry& entry = it->second;
   const auto known = workloads_.Known(job_uid);
   return known != nullptr && known->meta.uid == workload_uid && !known->active && !entry.claim.has_value() &&
-         entry.job->suspend && entry.job->status.active == 0 &&
-         IsManaged(*entry.job, *deps_.catalog, *deps_.options);
+         entry.job->suspend && entry.job->status.active == 0 && IsManaged(*entry.job, *deps_.catalog, *deps_.options);
 }
 
 bool JobController::IsActive(const Entry& entry) const {

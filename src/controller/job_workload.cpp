@@ -178,7 +178,7 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   if (const auto known = workloads_.Known(job_uid); known != nullptr) wanted.key = known->meta.key();
   // What has ended gets no Workload any more, unless it ran under an admission that has not been shown yet.
   const bool ended = job.Outcome() != nullptr;
-  wanted.create = !job.deleting() &&
+  wanted.create = !job.deleting() && !(entry->failed && entry->workload_seen) &&
                   !(ended && (entry->adopted_finished || entry->workload_seen || !entry->last_admission.has_value()));
   if (job.prebuilt().empty()) {
     wanted.spec =

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 
+#include "http_tls.h"
 #include "muster/core/clock.h"
 
 extern char** environ;
@@ -58,6 +59,9 @@ std::vector<std::string> Environment(const Program& program) {
     const std::string text = *entry;
     all[text.substr(0, text.find('='))] = text;
   }
+  const std::string cert_file = X509_get_default_cert_file_env();
+  all.erase(cert_file);
+  if (GivenCertFile().has_value()) all[cert_file] = absl::StrCat(cert_file, "=", *GivenCertFile());
   for (const auto& [name, value] : program.env) all[name] = absl::StrCat(name, "=", value);
   std::vector<std::string> out;
   for (auto& [name, entry] : all) out.push_back(std::move(entry));

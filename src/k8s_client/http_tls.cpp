@@ -2,13 +2,13 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
-
-#include <cstdlib>
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+
+#include <cstdlib>
 
 #include "muster/core/check.h"
 
@@ -74,9 +74,18 @@ OpensslPtr<X509_STORE> SystemStore() {
 
 }  // namespace
 
+const std::optional<std::string>& GivenCertFile() {
+  static const std::optional<std::string> given = [] {
+    const char* value = std::getenv(X509_get_default_cert_file_env());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  }();
+  return given;
+}
+
 void SpareSystemAuthorities() {
   static std::once_flag once;
   std::call_once(once, [] {
+    GivenCertFile();
     WhereSystemAuthoritiesAre();
     ::setenv(X509_get_default_cert_file_env(), "/dev/null", /*overwrite=*/1);
   });

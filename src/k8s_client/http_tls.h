@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,8 @@ namespace muster::k8s {
 // points the variable at nothing; TlsSettings reads the bundle once, from where it was, if it is wanted.
 // Called before the first connection, while nobody else reads the environment; again: no effect.
 void SpareSystemAuthorities();
+// The environment variable that it changes, as this process was given it: for programs that are started.
+const std::optional<std::string>& GivenCertFile();
 
 class TlsSettings {
  public:

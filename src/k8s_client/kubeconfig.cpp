@@ -194,7 +194,13 @@ absl::StatusOr<ExecPlugin> ReadExec(Fields fields, const std::filesystem::path& 
   if (out.command.empty()) fields.Fail("command", "is missing");
   out.name = absl::StrCat("exec plugin ", out.command);
   // As in client-go: with a slash it is a path from where the file lies.
-  if (out.command.find('/') != std::string::npos) out.command = (directory / out.command).lexically_normal().string();
+  if (out.command.find('/') != std::string::npos) {
+    // Absolute, since a path may lose its slash, and then be looked for elsewhere.
+    std::error_code failed;
+    const std::filesystem::path path = std::filesystem::absolute(directory / out.command, failed);
+    if (failed) fields.Fail("command", failed.message());
+    out.command = path.lexically_normal().string();
+  }
   for (const YAML::Node& arg : fields.List("args")) {
     if (!arg.IsScalar()) fields.Fail("args", "must be a list of texts");
     out.args.push_back(arg.IsScalar() ? arg.Scalar() : "");

@@ -14,6 +14,7 @@
 
 #include "exec_transport.h"
 #include "harness.h"
+#include "http_tls.h"
 #include "muster/k8s_client/json_writer.h"
 
 namespace muster::k8s {
@@ -77,6 +78,16 @@ TEST_CASE("a plugin gives a token, and gets arguments, variables and the questio
         "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"spec\":{\"interactive\":"
         "false}}\n");
   CHECK(script.File("stdin").empty());
+}
+
+TEST_CASE("a plugin finds the system's authorities where this process was told of them") {
+  SpareSystemAuthorities();  // as the transport does, for itself alone
+  Script script(absl::StrCat("echo \"${SSL_CERT_FILE-unset}\" >\"$DIR/authorities\"; echo '",
+                             Credential(R"("token":"t-1")"), "'"));
+  script.config.exec->env = {{"DIR", script.files.path()}};
+  REQUIRE(script.Run().ok());
+  CHECK(script.File("authorities") == GivenCertFile().value_or("unset") + "\n");
+  CHECK(script.File("authorities") != "/dev/null\n");
 }
 
 TEST_CASE("the cluster is told of where that is asked for") {
@@ -183,10 +194,9 @@ TEST_CASE("an answer that is no ExecCredential is refused, without showing it") 
     CHECK(std::string(credential.status().message()) == expected);
   }
   CHECK_FALSE(ParseExecCredential(Credential(R"("token":"t","expirationTimestamp":"soon")"), kV1).ok());
-  const auto both = ParseExecCredential(
-      Credential(absl::StrCat(R"("token":"t","clientCertificateData":)", json(me.pem), R"(,"clientKeyData":)",
-                              json(me.key_pem))),
-      kV1);
+  const auto both = ParseExecCredential(Credential(absl::StrCat(R"("token":"t","clientCertificateData":)", json(me.pem),
+                                                                R"(,"clientKeyData":)", json(me.key_pem))),
+                                        kV1);
   REQUIRE(both.ok());
   CHECK(both->client_cert_pem == me.pem);
   CHECK_FALSE(both->expires.IsSet());
@@ -211,9 +221,8 @@ struct Server {
 // A plugin that counts its runs in a file, and prints the credential of "$DIR/credential".
 struct CountingPlugin {
   explicit CountingPlugin(const TestServer& server, const std::string& before = "") {
-    const std::string path =
-        files.Write("plugin", absl::StrCat("#!/bin/sh\necho x >>'", files.Path("runs"), "'\n", before, "\ncat '",
-                                           files.Path("credential"), "'\n"));
+    const std::string path = files.Write("plugin", absl::StrCat("#!/bin/sh\necho x >>'", files.Path("runs"), "'\n",
+                                                                before, "\ncat '", files.Path("credential"), "'\n"));
     REQUIRE(chmod(path.c_str(), 0700) == 0);
     config = testing::ConfigFor(server);
     config.exec = ExecPlugin{};
