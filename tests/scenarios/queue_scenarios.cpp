@@ -48,8 +48,7 @@ SCENARIO_ON_WORLDS(default_queue,
   const auto await_taken = [&](bool taken) {
     stage.Await(taken ? "it takes Jobs" : "it takes none", [&] {
       const Json job =
-          stage.Submit({.name = "probe-" + std::to_string(++probes), .queue = "", .spec = {{"suspend", true}}});
-      stage.Delete(stage.JobPath("probe-" + std::to_string(probes)));
+          stage.Probe({.name = "probe-" + std::to_string(++probes), .queue = "", .spec = {{"suspend", true}}});
       return At(job, "metadata", "labels").contains("kueue.x-k8s.io/queue-name") == taken;
     });
   };

@@ -88,6 +88,9 @@ class Stage {
   void DeleteCohort(const std::string& cohort);
   void SetQuota(const std::string& queue, const std::vector<Quota>& quotas);
   Json Submit(const JobSpec& spec);
+  // A Job that is deleted at once. How much of it Muster gets to see is chance, so Events are not compared any more.
+  // RETURNS: the Job as it was made.
+  Json Probe(const JobSpec& spec);
   static Json JobObject(const JobSpec& spec);
 
   // Jobs are ordered by the second in which they were made; within it, by chance.
@@ -145,6 +148,7 @@ class Stage {
   std::unique_ptr<WatchLines> jobs_;
   Judge judge_;
   bool crashed_ = false;
+  bool probed_ = false;
 };
 
 using Scenario = void (*)(Stage&);
