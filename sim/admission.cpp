@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kQueueName = "kueue.x-k8s.io/queue-name";
 constexpr const char* kRecord = "muster.dev/admission";
+constexpr const char* kElastic = "kueue.x-k8s.io/elastic-job";
 
 std::string Queue(const Json& job) { return Text(At(job, "metadata", "labels", kQueueName)); }
 const Json& Record(const Json& job) { return At(job, "metadata", "annotations", kRecord); }
@@ -39,6 +40,20 @@ std::optional<std::string> CheckRecord(const AdmissionRequest& request, const Js
     return Concat("metadata.labels[", kQueueName, "] cannot change while the Job runs");
   }
   return std::nullopt;
+}
+
+std::string ClaimOf(const Json& job) {
+  const Json record = Json::parse(Text(Record(job)), nullptr, /*allow_exceptions=*/false);
+  return record.is_object() ? Text(Get(record, "claim")) : std::string();
+}
+
+std::optional<std::string> CheckTerm(const Json& old, const Json& job, const Json& lease) {
+  if (!Suspended(old) || Suspended(job) || Text(At(lease, "spec", "holderIdentity")).empty()) return std::nullopt;
+  const std::string claim = ClaimOf(job);
+  const std::string term = std::to_string(Number(At(lease, "spec", "leaseTransitions")) + 1);
+  if (claim == ClaimOf(old) || claim.starts_with(term + "-")) return std::nullopt;
+  return Concat("metadata.annotations[", kRecord, "]: \"", claim,
+                "\" was decided on by a former leader; the term now is ", term);
 }
 
 // Who else may write the status of Workloads reserves no quota and admits nobody.
@@ -115,6 +130,11 @@ void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission)
     if (!IsJob(request) || request.operation != Operation::kCreate || !managed(*job)) return;
     if (!Queue(*job).empty()) (*job)["spec"]["suspend"] = true;
   });
+  admission->AddMutating("muster-elastic", [managed](const AdmissionRequest& request, Json* job) {
+    if (!IsJob(request) || request.operation != Operation::kCreate || !managed(*job) || Queue(*job).empty()) return;
+    if (Text(At(*job, "metadata", "annotations", kElastic)) != "true") return;
+    (*job)["spec"]["template"]["spec"]["schedulingGates"].push_back({{"name", kElastic}});
+  });
   admission->AddMutating("muster-strip-record", [options, managed](const AdmissionRequest& request, Json* job) {
     if (!IsJob(request) || request.operation != Operation::kCreate || request.user == options.muster_user) return;
     if (!managed(*job) || Record(*job).is_null()) return;
@@ -126,6 +146,14 @@ void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission)
     if (IsJob(request) && request.operation != Operation::kDelete && request.user != options.muster_user &&
         managed(job)) {
       refused = CheckRecord(request, job);
+    }
+    return refused;
+  });
+  admission->AddValidating("muster-fence", [options, managed](const AdmissionRequest& request, const Json& job) {
+    std::optional<std::string> refused;
+    if (options.lease && IsJob(request) && request.operation == Operation::kUpdate &&
+        request.user == options.muster_user && managed(job)) {
+      refused = CheckTerm(*request.old, job, options.lease());
     }
     return refused;
   });

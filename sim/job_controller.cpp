@@ -98,6 +98,7 @@ Duration JobController::Draw(const Latency& latency) {
 }
 
 void JobController::OnChange(const Change& change) {
+  if (change.kind->plural == "pods") OnPodObject(change);
   if (change.kind->plural != "jobs") return;
   const std::string uid = Text(At(*change.object, "metadata", "uid"));
   if (change.type == Change::Type::kDeleted) {
@@ -344,10 +345,13 @@ void JobController::Resume(Look* look) {
   for (int64_t i = active; i < wanted; ++i) MakePod(*look->uid, entry);
   look->pods_moved = look->pods_moved || wanted != active;
   int64_t surplus = active - std::max<int64_t>(wanted, 0);
-  for (auto pod = entry->pods.rbegin(); pod != entry->pods.rend() && surplus > 0; ++pod) {
-    if (!pod->active()) continue;
-    DeletePod(*look->uid, *entry->cached, &*pod);
-    --surplus;
+  // Those first that have not even been scheduled.
+  for (const bool gated : {true, false}) {
+    for (auto pod = entry->pods.rbegin(); pod != entry->pods.rend() && surplus > 0; ++pod) {
+      if (!pod->active() || pod->gated != gated) continue;
+      DeletePod(*look->uid, *entry->cached, &*pod);
+      --surplus;
+    }
   }
 }
 
@@ -366,14 +370,66 @@ void JobController::MakePod(const std::string& uid, Entry* entry) {
   }
   Pod pod;
   pod.uid = Concat(uid, "-", entry->pods_made++);
+  pod.plan = plan;
   while (taken.contains(pod.index)) ++pod.index;
-  const std::string pod_uid = pod.uid;
-  pod.timer = source_->PostAt(executor_->Mono() + plan.start, [this, uid, pod_uid, plan] {
+  if (!At(*entry->cached, "spec", "template", "spec", "schedulingGates").empty()) MakeObject(*entry->cached, &pod);
+  if (!pod.gated) StartPod(uid, &pod);
+  entry->pods.push_back(std::move(pod));
+}
+
+void JobController::MakeObject(const Json& job, Pod* pod) {
+  const Json& meta = Get(job, "metadata");
+  const Json& from = At(job, "spec", "template");
+  const std::string name = Text(Get(meta, "name"));
+  Json object = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"spec", Get(from, "spec")}, {"metadata", Json::object()}};
+  if (const Json& copied = Get(from, "metadata"); copied.is_object()) object["metadata"] = copied;
+  pod->object = Concat(name, "-", pod->uid.substr(0, 5), pod->uid.substr(pod->uid.rfind('-')));
+  object["metadata"]["name"] = pod->object;
+  object["metadata"]["namespace"] = Get(meta, "namespace");
+  object["metadata"]["ownerReferences"] = {{{"apiVersion", "batch/v1"},
+                                            {"kind", "Job"},
+                                            {"name", name},
+                                            {"uid", Get(meta, "uid")},
+                                            {"controller", true},
+                                            {"blockOwnerDeletion", true}}};
+  if (Text(At(job, "spec", "completionMode")) == "Indexed") {
+    object["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = std::to_string(pod->index);
+  }
+  object["status"] = {{"phase", "Pending"}};
+  const Target target{store_->FindKind("", "pods"), "v1", Text(Get(meta, "namespace")), "", ""};
+  pod->gated = store_->Create(kUser, target, std::move(object)).ok();
+  if (!pod->gated) pod->object.clear();
+}
+
+void JobController::DeleteObject(const Json& job, Pod* pod) {
+  if (pod->object.empty()) return;
+  const Target target{store_->FindKind("", "pods"), "v1", Text(At(job, "metadata", "namespace")),
+                      std::exchange(pod->object, {}), ""};
+  store_->Delete(kUser, target, {});
+}
+
+// Its gates have gone.
+void JobController::OnPodObject(const Change& change) {
+  const Json& owners = At(*change.object, "metadata", "ownerReferences");
+  if (change.type == Change::Type::kDeleted || owners.empty()) return;
+  if (!At(*change.object, "spec", "schedulingGates").empty()) return;
+  const std::string uid = Text(Get(owners[0], "uid"));
+  const auto it = jobs_.find(uid);
+  if (it == jobs_.end()) return;
+  const auto pod = std::ranges::find(it->second.pods, Text(At(*change.object, "metadata", "name")), &Pod::object);
+  if (pod != it->second.pods.end() && std::exchange(pod->gated, false)) StartPod(uid, &*pod);
+}
+
+void JobController::StartPod(const std::string& uid, Pod* pod) {
+  const std::string pod_uid = pod->uid;
+  const PodPlan plan = pod->plan;
+  pod->timer = source_->PostAt(executor_->Mono() + plan.start, [this, uid, pod_uid, plan] {
     OnPod(uid, pod_uid, [&](Entry*, Pod* started) {
       started->state = Pod::State::kReady;
       started->timer = source_->PostAt(executor_->Mono() + plan.run, [this, uid, pod_uid, plan] {
         OnPod(uid, pod_uid, [&](Entry* owner, Pod* ended) {
           ended->state = plan.fails ? Pod::State::kFailed : Pod::State::kSucceeded;
+          if (owner->cached != nullptr) DeleteObject(*owner->cached, ended);
           if (!plan.fails) return;
           const int64_t failures = Number(At(*owner->cached, "status", "failed"));
           const Duration wait = failures < 6 ? kBackoff * (int64_t{1} << failures) : kBackoffMax;
@@ -382,13 +438,13 @@ void JobController::MakePod(const std::string& uid, Entry* entry) {
       });
     });
   });
-  entry->pods.push_back(std::move(pod));
 }
 
 void JobController::DeletePod(const std::string& uid, const Json& job, Pod* pod) {
   source_->Cancel(pod->timer);
   pod->terminating = true;
-  const Duration dying = options_.plan(job, 0).termination;
+  const Duration dying = pod->gated ? Duration(0) : options_.plan(job, 0).termination;
+  DeleteObject(job, pod);
   const std::string pod_uid = pod->uid;
   pod->timer = source_->PostAt(executor_->Mono() + dying, [this, uid, pod_uid] {
     OnPod(uid, pod_uid, [](Entry* owner, Pod* gone) {

@@ -32,6 +32,9 @@ class JobController {
     State state = State::kPending;
     bool terminating = false;
     bool counts_as_failure = false;  // deleted because the Job has failed
+    std::string object;              // the name of the object; empty: it has none
+    bool gated = false;
+    PodPlan plan;
     Executor::TimerId timer = 0;
 
     bool ended() const { return state == State::kSucceeded || state == State::kFailed; }
@@ -71,6 +74,10 @@ class JobController {
 
   int64_t Active(const Entry& entry) const;
   void MakePod(const std::string& uid, Entry* entry);
+  void MakeObject(const Json& job, Pod* pod);
+  void DeleteObject(const Json& job, Pod* pod);
+  void StartPod(const std::string& uid, Pod* pod);
+  void OnPodObject(const Change& change);
   void DeletePod(const std::string& uid, const Json& job, Pod* pod);
   void OnPod(const std::string& uid, const std::string& pod_uid, const std::function<void(Entry*, Pod*)>& change);
   void SetJobCondition(Look* look, const std::string& type, const std::string& status, const std::string& reason,

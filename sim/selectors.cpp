@@ -49,6 +49,7 @@ bool IsSelectable(const Kind& kind, const std::string& field) {
   if (kind.plural == "jobs") return field == "status.successful";
   if (kind.plural == "namespaces") return field == "status.phase";
   if (kind.plural == "nodes") return field == "spec.unschedulable";
+  if (kind.plural == "pods") return field == "spec.nodeName" || field == "status.phase";
   if (kind.plural == "events") return field.starts_with("regarding.") || field == "reason" || field == "type";
   return false;
 }

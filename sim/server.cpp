@@ -247,7 +247,8 @@ void SimServer::OpenWatch(std::shared_ptr<Stream> stream) {
     return stream->FailToConnect("connection refused");
   }
   stream->set_fault(fault);
-  Duration there = Draw(options_.network) + Draw(options_.read);
+  Duration there = Draw(options_.network);
+  there += Draw(options_.read);  // one draw a statement: the order of operands is the compiler's choice
   if (fault.has_value()) there += fault->delay;
   source_->PostAt(executor_->Mono() + there, [this, stream] {
     if (stream->abandoned()) return;

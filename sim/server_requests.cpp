@@ -10,6 +10,9 @@
 namespace muster::sim {
 namespace {
 
+constexpr const char* kSelfSubjectReviews = "selfsubjectreviews";
+constexpr const char* kSelfSubjectAccessReviews = "selfsubjectaccessreviews";
+
 std::string PercentDecode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -34,6 +37,17 @@ std::map<std::string, std::string> ParseQuery(std::string_view text) {
         equals == std::string::npos ? "" : PercentDecode(std::string_view(pair).substr(equals + 1));
   }
   return query;
+}
+
+// What the request would be that a SelfSubjectAccessReview asks about; of a kind that is unknown there is no target.
+ApiRequest AskedAbout(const std::string& user, const Json& review, const SimStore& store) {
+  const Json& about = At(review, "spec", "resourceAttributes");
+  ApiRequest asked;
+  asked.user = user;
+  asked.verb = Text(Get(about, "verb"));
+  asked.target = {store.FindKind(Text(Get(about, "group")), Text(Get(about, "resource"))), "",
+                  Text(Get(about, "namespace")), Text(Get(about, "name")), Text(Get(about, "subresource"))};
+  return asked;
 }
 
 // The parts of a resource's path.
@@ -135,7 +149,10 @@ std::variant<ApiRequest, SimServer::Reply> SimServer::Parse(const std::string& u
   request.body = http.body;
   request.metadata_only = http.accept.find("as=PartialObjectMetadata") != std::string::npos;
   const std::optional<PathParts> parts = ParsePath(http.path);
-  if (!parts.has_value()) return request;  // /version and the like
+  // /version and the like, and what is answered and not stored.
+  if (!parts.has_value() || parts->plural == kSelfSubjectReviews || parts->plural == kSelfSubjectAccessReviews) {
+    return request;
+  }
   const auto reply = [](const Answer& answer) { return Reply{answer.code, Dump(answer.body), std::nullopt}; };
   const Kind* kind = store_->FindKind(parts->group, parts->plural);
   const bool known_group =
@@ -160,7 +177,7 @@ std::variant<ApiRequest, SimServer::Reply> SimServer::Parse(const std::string& u
 }
 
 SimServer::Reply SimServer::Serve(const ApiRequest& request, const k8s::HttpRequest& http) {
-  if (request.verb.empty()) return ServeDiscovery(http);
+  if (request.verb.empty()) return ServeUnstored(request, http);
   const Answer answer = Dispatch(request, http);
   if (request.IsWrite()) {
     writes_.push_back({executor_->Mono(), request.user, request.verb, request.Resource(), request.target.ns,
@@ -209,12 +226,24 @@ Answer SimServer::Dispatch(const ApiRequest& request, const k8s::HttpRequest& ht
                                   : store_->Update(request.user, target, *std::move(object));
 }
 
-SimServer::Reply SimServer::ServeDiscovery(const k8s::HttpRequest& http) const {
+SimServer::Reply SimServer::ServeUnstored(const ApiRequest& request, const k8s::HttpRequest& http) const {
   const std::string& path = http.path;
+  if (path == Concat("/apis/authentication.k8s.io/v1/", kSelfSubjectReviews)) {
+    return {201,
+            Dump({{"kind", "SelfSubjectReview"},
+                  {"apiVersion", "authentication.k8s.io/v1"},
+                  {"status", {{"userInfo", {{"username", request.user}}}}}}),
+            std::nullopt};
+  }
   if (path == "/readyz" || path == "/livez" || path == "/healthz") return {200, "ok", std::nullopt};
   if (path == "/version") {
     const std::string minor = std::to_string(options_.minor_version);
     return {200, Dump({{"major", "1"}, {"minor", minor}, {"gitVersion", Concat("v1.", minor, ".3")}}), std::nullopt};
+  }
+  if (path == Concat("/apis/authorization.k8s.io/v1/", kSelfSubjectAccessReviews)) {
+    const ApiRequest asked = AskedAbout(request.user, ParseJson(http.body).value_or(Json::object()), *store_);
+    const bool allowed = !authorizer_ || asked.target.kind == nullptr || authorizer_(asked);
+    return {201, Dump({{"kind", "SelfSubjectAccessReview"}, {"status", {{"allowed", allowed}}}}), std::nullopt};
   }
   const std::vector<std::string> parts = Split(path, '/');  // "", "apis", group, version
   std::string group;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "preemption.h"
 #include "scaling.h"
 #include "scenario.h"
 #include "simulation.h"
@@ -64,9 +65,6 @@ void PrintResult(const std::string& file, const Scenario& scenario, const Simula
   std::printf("  one step (all that happens at a time): p50 %.1f us, p99 %.1f us, longest %.1f us (%zu steps)\n",
               Micros(steps[steps.size() / 2]), Micros(steps[steps.size() * 99 / 100]), Micros(steps.back()),
               steps.size());
-  if (scenario.AsksForPreemption()) {
-    std::printf("  not served: the file's preemption; the engine takes the policies and evicts nobody for another\n");
-  }
   if (result.unfinished > 0) {
     std::printf("  never finished: %lld workloads\n", static_cast<long long>(result.unfinished));
   }
@@ -121,11 +119,11 @@ int RunFile(const std::string& path, const std::string& samples, const std::stri
 // ---- scaling ------------------------------------------------------------------------------------
 
 void PrintCost(const TurnCost& cost, const TurnCost& first) {
-  std::printf("  %7d queues %9lld waiting %5d shapes: mean %9.1f us, p50 %9.1f us, p99 %9.1f us a turn; %.2f times the "
-              "first; resident %lld MiB\n",
-              cost.queues, static_cast<long long>(cost.waiting), cost.shapes, Micros(cost.mean), Micros(cost.p50),
-              Micros(cost.p99), Seconds(cost.mean) / Seconds(first.mean),
-              static_cast<long long>(cost.resident_kib / 1024));
+  std::printf(
+      "  %7d queues %9lld waiting %5d shapes: mean %9.1f us, p50 %9.1f us, p99 %9.1f us a turn; %.2f times the "
+      "first; resident %lld MiB\n",
+      cost.queues, static_cast<long long>(cost.waiting), cost.shapes, Micros(cost.mean), Micros(cost.p50),
+      Micros(cost.p99), Seconds(cost.mean) / Seconds(first.mean), static_cast<long long>(cost.resident_kib / 1024));
   std::fflush(stdout);
 }
 
@@ -152,6 +150,19 @@ void PrintWaitingScaling(int turns) {
   }
 }
 
+void PrintPreemption(int turns) {
+  for (const int64_t running : {1'000, 10'000, 100'000}) {
+    const PreemptionCost cost = MeasurePreemption(running, turns);
+    std::printf(
+        "  %7lld running: %lld preemptions, %lld victims; search p50 %9.1f us, p99 %9.1f us, with all that follows "
+        "p50 %9.1f us, p99 %9.1f us\n",
+        static_cast<long long>(cost.running), static_cast<long long>(cost.preemptions),
+        static_cast<long long>(cost.victims), Micros(cost.search.p50), Micros(cost.search.p99), Micros(cost.whole.p50),
+        Micros(cost.whole.p99));
+    std::fflush(stdout);
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Runs the engine without an API server, and measures what its decisions cost.");
   app.require_subcommand(1);
@@ -165,11 +176,15 @@ int Main(int argc, char** argv) {
   run->add_option("--steps", steps, "writes what each step cost to this file (CSV)");
   auto* queues = app.add_subcommand("queues", "what one turn costs, from 100 to 10,000 ClusterQueues");
   auto* waiting = app.add_subcommand("waiting", "what one turn costs, from 1,000 to 1,000,000 waiting workloads");
-  for (auto* command : {queues, waiting}) command->add_option("--turns", turns, "to measure")->capture_default_str();
+  auto* preemption = app.add_subcommand("preemption", "what one preemption costs, among 1,000 to 100,000 that run");
+  for (auto* command : {queues, waiting, preemption}) {
+    command->add_option("--turns", turns, "to measure")->capture_default_str();
+  }
   CLI11_PARSE(app, argc, argv);
   if (run->parsed()) return RunFile(file, samples, steps);
   if (queues->parsed()) PrintQueueScaling(turns);
   if (waiting->parsed()) PrintWaitingScaling(turns);
+  if (preemption->parsed()) PrintPreemption(turns);
   return 0;
 }
 

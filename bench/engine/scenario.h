@@ -28,11 +28,6 @@ struct Scenario {
   int queues_per_cohort = 0;
   QueueOptions queue;
   std::vector<ScenarioClass> classes;
-
-  bool AsksForPreemption() const {
-    return queue.reclaim_within_cohort != engine::PreemptionPolicy::kNever ||
-           queue.within_cluster_queue != engine::PreemptionPolicy::kNever;
-  }
   // The least time in which anybody could finish everything: the work of a cohort on its quota, or the last
   // arrival and its run, whichever takes longer.
   Duration BestPossible() const;

@@ -22,7 +22,7 @@ Duration ProcessorTime() {
 
 std::string QueueName(int index) { return absl::StrFormat("queue-%05d", index); }
 
-World::World() : engine_(engine::EngineOptions{}, &room_) {
+World::World() : engine_(engine::EngineOptions{}) {
   engine_.Apply(engine::NamespaceChanged{{kNamespace, {}}});
   engine::ResourceFlavor flavor;
   flavor.name = kFlavor;
@@ -72,7 +72,10 @@ Decided World::Decide(WallTime now) {
   Decided out;
   while (true) {
     const size_t before = out.changes.size();
-    for (const engine::Decision& decision : engine_.Decide(now)) {
+    const Duration start = ProcessorTime();
+    const std::vector<engine::Decision> decisions = engine_.Decide(now);
+    if (out.decisions == 0) out.first = ProcessorTime() - start;
+    for (const engine::Decision& decision : decisions) {
       ++out.decisions;
       if (const auto* admit = std::get_if<engine::Admit>(&decision)) {
         engine_.Apply(engine::ClaimWritten{admit->uid, admit->claim});

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "muster/engine/engine.h"
-#include "muster/gang/room.h"
 #include "muster/gang/shape.h"
 
 namespace muster::bench {
@@ -36,6 +35,7 @@ struct Decided {
   };
   std::vector<Change> changes;  // in order
   int64_t decisions = 0;        // Holds as well
+  Duration first{0};            // processor time of the first decisions, before anything of them is done
 };
 
 class World {
@@ -57,7 +57,6 @@ class World {
   gang::ShapePtr Shape(Amount cpu);
 
  private:
-  gang::UncheckedRoom room_;
   gang::ShapeTable shapes_;
   engine::EngineSet engine_;
 };

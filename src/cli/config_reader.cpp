@@ -196,11 +196,7 @@ void ConfigReader::CheckSupport(const YamlNode& node, const Field& field, const 
         absl::StrCat(path, " has no effect: ", absl::string_view(field.detail.data(), field.detail.size())));
     return;
   }
-  // In v1beta1 these are off unless they say otherwise.
-  const bool switched = v1beta1_ && (field.path == "waitForPodsReady" || field.path == "fairSharing");
-  const YamlNode* enable = switched ? Member(node, "enable") : nullptr;
-  const bool off = switched && (enable == nullptr || enable->text != "true");
-  const bool asks_nothing = off || (node.kind == Kind::kSequence && node.items.empty()) ||
+  const bool asks_nothing = (node.kind == Kind::kSequence && node.items.empty()) ||
                             (field.type == FieldType::kMap && node.entries.empty()) ||
                             (node.kind == Kind::kScalar &&
                              (node.text == field.detail || (field.type == FieldType::kString && node.text.empty())));

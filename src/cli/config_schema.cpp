@@ -14,14 +14,14 @@ constexpr std::string_view kNoHeads = "the status of a ClusterQueue lists no Wor
 constexpr std::string_view kNoPods = "pods are not queued";
 
 // Shape of metav1.LabelSelector below `path`; its fields share the path's support.
-#define MUSTER_SELECTOR(path, support, detail)                                                              \
-  {path, kObject, support, detail}, {path ".matchLabels", kMap, support, detail},                           \
+#define MUSTER_SELECTOR(path, support, detail)                                                               \
+  {path, kObject, support, detail}, {path ".matchLabels", kMap, support, detail},                            \
       {path ".matchLabels{}", kString, support, detail}, {path ".matchExpressions", kList, support, detail}, \
-      {path ".matchExpressions[]", kObject, support, detail},                                               \
-      {path ".matchExpressions[].key", kString, support, detail},                                           \
-      {path ".matchExpressions[].operator", kString, support, detail, "In|NotIn|Exists|DoesNotExist"},      \
-      {path ".matchExpressions[].values", kList, support, detail}, {                                        \
-    path ".matchExpressions[].values[]", kString, support, detail                                           \
+      {path ".matchExpressions[]", kObject, support, detail},                                                \
+      {path ".matchExpressions[].key", kString, support, detail},                                            \
+      {path ".matchExpressions[].operator", kString, support, detail, "In|NotIn|Exists|DoesNotExist"},       \
+      {path ".matchExpressions[].values", kList, support, detail}, {                                         \
+    path ".matchExpressions[].values[]", kString, support, detail                                            \
   }
 
 constexpr Field kFields[] = {
@@ -107,28 +107,27 @@ constexpr Field kFields[] = {
     {"queueVisibility.clusterQueues.maxCount", kInt, kNoEffect, kNoHeads, "", true},
     {"queueVisibility.updateIntervalSeconds", kInt, kNoEffect, kNoHeads, "", true},
 
-    // In v1beta2 its presence turns it on, and so does its absence in Kueue; in v1beta1 `enable` does.
-    {"waitForPodsReady", kObject, kUnsupported},
-    {"waitForPodsReady.enable", kBool, kUnsupported, "false", "", true},
-    {"waitForPodsReady.timeout", kDuration, kUnsupported},
-    {"waitForPodsReady.blockAdmission", kBool, kUnsupported},
-    {"waitForPodsReady.recoveryTimeout", kDuration, kUnsupported},
-    {"waitForPodsReady.requeuingStrategy", kObject, kUnsupported},
-    {"waitForPodsReady.requeuingStrategy.timestamp", kString, kUnsupported, "", "Creation|Eviction"},
-    {"waitForPodsReady.requeuingStrategy.backoffLimitCount", kInt, kUnsupported},
-    {"waitForPodsReady.requeuingStrategy.backoffBaseSeconds", kInt, kUnsupported},
-    {"waitForPodsReady.requeuingStrategy.backoffMaxSeconds", kInt, kUnsupported},
+    {"waitForPodsReady", kObject},
+    {"waitForPodsReady.enable", kBool, kUsed, "", "", true},
+    {"waitForPodsReady.timeout", kDuration},
+    {"waitForPodsReady.blockAdmission", kBool},
+    {"waitForPodsReady.recoveryTimeout", kDuration},
+    {"waitForPodsReady.requeuingStrategy", kObject},
+    {"waitForPodsReady.requeuingStrategy.timestamp", kString, kUsed, "", "Creation|Eviction"},
+    {"waitForPodsReady.requeuingStrategy.backoffLimitCount", kInt},
+    {"waitForPodsReady.requeuingStrategy.backoffBaseSeconds", kInt},
+    {"waitForPodsReady.requeuingStrategy.backoffMaxSeconds", kInt},
 
-    {"fairSharing", kObject, kUnsupported},
-    {"fairSharing.enable", kBool, kUnsupported, "false", "", true},
-    {"fairSharing.preemptionStrategies", kList, kUnsupported},
-    {"fairSharing.preemptionStrategies[]", kString, kUnsupported, "",
-     "LessThanOrEqualToFinalShare|LessThanInitialShare"},
-    {"admissionFairSharing", kObject, kUnsupported},
-    {"admissionFairSharing.usageHalfLifeTime", kDuration, kUnsupported},
-    {"admissionFairSharing.usageSamplingInterval", kDuration, kUnsupported},
-    {"admissionFairSharing.resourceWeights", kMap, kUnsupported},
-    {"admissionFairSharing.resourceWeights{}", kNumber, kUnsupported},
+    // In v1beta2 its presence turns it on, in v1beta1 `enable` does.
+    {"fairSharing", kObject},
+    {"fairSharing.enable", kBool, kUsed, "", "", true},
+    {"fairSharing.preemptionStrategies", kList},
+    {"fairSharing.preemptionStrategies[]", kString, kUsed, "", "LessThanOrEqualToFinalShare|LessThanInitialShare"},
+    {"admissionFairSharing", kObject},
+    {"admissionFairSharing.usageHalfLifeTime", kDuration},
+    {"admissionFairSharing.usageSamplingInterval", kDuration},
+    {"admissionFairSharing.resourceWeights", kMap},
+    {"admissionFairSharing.resourceWeights{}", kNumber},
 
     {"resources", kObject},
     {"resources.quotaCheckStrategy", kString, kUsed, "", "BlockUndeclared|IgnoreUndeclared"},
@@ -173,6 +172,9 @@ constexpr Field kFields[] = {
     {"muster.allowedStarters", kList},
     {"muster.allowedStarters[]", kString},
     {"muster.kueueNamespace", kString},
+    {"muster.machines", kObject},
+    {"muster.machines.enable", kBool},
+    {"muster.machines.placeTimeout", kDuration},
     {"muster.metricsCertDir", kString},
     {"muster.parents", kList},
     {"muster.parents[]", kObject},

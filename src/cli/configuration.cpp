@@ -4,6 +4,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "config_reader.h"
@@ -20,6 +21,9 @@ using std::chrono::seconds;
 
 constexpr std::string_view kNamespaceLabel = "kubernetes.io/metadata.name";
 constexpr std::string_view kJobFramework = "batch/job";
+constexpr int64_t kNanosPerUnit = 1'000'000'000;
+// Of a resource in admission fair sharing; a sum of usages times this does not overflow.
+constexpr int64_t kWeightMax = 1'000'000;
 
 // Kueue's other frameworks.
 const std::set<std::string>& OtherFrameworks() {
@@ -60,7 +64,10 @@ class Builder {
     ReadManagedJobs();
     ReadIntegrations();
     ReadResources();
+    ReadFairSharing();
+    ReadAdmissionFairSharing();
     ReadRetention();
+    ReadPodsReady();
     ReadHealth();
     ReadMetrics();
     ReadTls();
@@ -79,7 +86,10 @@ class Builder {
   void ReadIntegrations();
   void ReadResources();
   void ReadTransformation(const std::string& at);
+  void ReadFairSharing();
+  void ReadAdmissionFairSharing();
   void ReadRetention();
+  void ReadPodsReady();
   void ReadHealth();
   void ReadMetrics();
   void ReadTls();
@@ -254,6 +264,48 @@ void Builder::ReadTransformation(const std::string& at) {
   all.push_back(std::move(transformation));
 }
 
+void Builder::ReadFairSharing() {
+  using engine::PreemptionStrategy;
+  const std::string at = "fairSharing.preemptionStrategies";
+  std::vector<PreemptionStrategy> strategies;
+  for (const auto& [path, name] : reader_.Strings(at)) {
+    strategies.push_back(name == "LessThanInitialShare" ? PreemptionStrategy::kLessThanInitialShare
+                                                        : PreemptionStrategy::kLessThanOrEqualToFinalShare);
+  }
+  const std::vector<PreemptionStrategy> both = engine::FairSharing{}.preemption_strategies;
+  if (strategies.empty()) strategies = both;
+  if (strategies.size() > 1 && strategies != both) {
+    reader_.Fail(at, "must be one of the two, or LessThanOrEqualToFinalShare and then LessThanInitialShare");
+  }
+  const bool on =
+      reader_.IsSet("fairSharing") && (!reader_.v1beta1() || reader_.Bool("fairSharing.enable").value_or(false));
+  if (on) config_.controller.fair_sharing = engine::FairSharing{std::move(strategies)};
+}
+
+void Builder::ReadAdmissionFairSharing() {
+  const std::string at = "admissionFairSharing";
+  if (!reader_.IsSet(at)) return;
+  engine::AdmissionFairSharing sharing;
+  sharing.usage_half_life_time = reader_.Time(at + ".usageHalfLifeTime").value_or(sharing.usage_half_life_time);
+  if (sharing.usage_half_life_time < Duration(0)) reader_.Fail(at + ".usageHalfLifeTime", "must be 0s or more");
+  sharing.usage_sampling_interval =
+      reader_.Time(at + ".usageSamplingInterval").value_or(sharing.usage_sampling_interval);
+  if (sharing.usage_sampling_interval < seconds(1)) {
+    reader_.Fail(at + ".usageSamplingInterval", "must be 1s or more");
+  }
+  for (const ConfigReader::QuantityEntry& weight : reader_.Quantities(at + ".resourceWeights")) {
+    if (!CheckQualifiedName(weight.key).empty()) {
+      reader_.Fail(weight.path, "must be the name of a resource, such as nvidia.com/gpu");
+    } else if (weight.value.IsNegative() || Quantity::FromInteger(kWeightMax) < weight.value) {
+      reader_.Fail(weight.path, absl::StrCat("must be from 0 to ", kWeightMax));
+    } else {
+      const Quantity nanos = weight.value * Quantity::FromInteger(kNanosPerUnit);
+      sharing.resource_weights.emplace_back(weight.key, nanos.ToAmount("").value);
+    }
+  }
+  config_.controller.admission_fair_sharing = std::move(sharing);
+}
+
 void Builder::ReadListener(const std::string& path, Listener* listener) {
   const auto text = reader_.String(path);
   if (!text || text->empty()) return;  // Kueue fills in the default for an empty text too
@@ -278,6 +330,45 @@ void Builder::ReadRetention() {
   };
   config_.controller.retention.after_finished = read("afterFinished");
   config_.controller.retention.after_deactivated = read("afterDeactivatedByKueue");
+}
+
+// In v1beta2 it is on unless a gate turns it off, in v1beta1 where `enable` says so.
+void Builder::ReadPodsReady() {
+  const std::string at = "waitForPodsReady.";
+  const bool old = reader_.v1beta1();
+  const auto gates = reader_.Bools("featureGates");
+  const bool gated_off = std::any_of(gates.begin(), gates.end(), [](const auto& gate) {
+    return gate.first == "DisableWaitForPodsReady" && gate.second;
+  });
+  std::optional<controller::WaitForPodsReadyOptions>& target = config_.controller.wait_for_pods_ready;
+  controller::WaitForPodsReadyOptions options;
+  if (old) options.timeout = std::chrono::minutes(5);
+  options.timeout = reader_.Time(at + "timeout").value_or(options.timeout);
+  if (options.timeout <= Duration(0)) reader_.Fail(at + "timeout", "must be more than 0s");
+  options.recovery_timeout = reader_.Time(at + "recoveryTimeout").value_or(options.timeout);
+  if (options.recovery_timeout < Duration(0)) {
+    reader_.Fail(at + "recoveryTimeout", "must be 0s, for no limit, or more");
+  }
+  options.block_admission = reader_.Bool(at + "blockAdmission").value_or(old);
+  const std::string strategy = at + "requeuingStrategy.";
+  options.queue_since_eviction = reader_.String(strategy + "timestamp") != "Creation";
+  const auto count = [&](const std::string& key, int64_t unset) {
+    const int64_t value = reader_.Int(strategy + key).value_or(unset);
+    if (value < 0 || value > std::numeric_limits<int32_t>::max()) {
+      reader_.Fail(strategy + key, "must be from 0 to 2147483647");
+    }
+    return value;
+  };
+  options.backoff_base = SecondsClamped(count("backoffBaseSeconds", 60));
+  options.backoff_max = SecondsClamped(count("backoffMaxSeconds", 3600));
+  if (reader_.Int(strategy + "backoffLimitCount").has_value()) {
+    options.backoff_limit_count = static_cast<int32_t>(count("backoffLimitCount", 0));
+  }
+  const bool on = old ? reader_.Bool(at + "enable").value_or(false) : !gated_off;
+  if (gated_off && reader_.IsSet("waitForPodsReady")) {
+    reader_.Note("waitForPodsReady has no effect: the feature gate DisableWaitForPodsReady turns it off");
+  }
+  target = on && !gated_off ? std::optional(options) : std::nullopt;
 }
 
 void Builder::ReadHealth() {
@@ -405,6 +496,13 @@ void Builder::ReadMuster() {
     reader_.FailIf("muster.kueueNamespace", CheckDnsLabel(*ns));
     config_.controller.kueue_namespace = *ns;
   }
+  config_.controller.check_machines =
+      reader_.Bool("muster.machines.enable").value_or(config_.controller.check_machines);
+  config_.controller.place_timeout =
+      reader_.Time("muster.machines.placeTimeout").value_or(config_.controller.place_timeout);
+  if (config_.controller.place_timeout < Duration(0)) {
+    reader_.Fail("muster.machines.placeTimeout", "must be 0s or more");
+  }
   config_.controller.wait_for_terminating_pods =
       reader_.Bool("muster.waitForTerminatingPods").value_or(config_.controller.wait_for_terminating_pods);
 }
@@ -412,10 +510,7 @@ void Builder::ReadMuster() {
 void Builder::NoteWhatIsOff() {
   config_.notes = reader_.TakeNotes();
   const Configuration defaults = DefaultConfiguration(config_.controller.ns);
-  for (const std::string& note : defaults.notes) {
-    // Off by default in that version.
-    if (!reader_.v1beta1() || !note.starts_with("waitForPodsReady ")) config_.notes.push_back(note);
-  }
+  config_.notes.insert(config_.notes.end(), defaults.notes.begin(), defaults.notes.end());
   if (reader_.v1beta1()) {
     config_.notes.push_back(absl::StrCat(std::string(kConfigV1Beta1), " is deprecated in Kueue: ",
                                          std::string(kConfigV1Beta2), " has the same fields, but for `enable`"));
@@ -446,10 +541,10 @@ Configuration DefaultConfiguration(std::string_view ns) {
   config.controller.takeover_wait = config.client.lands_within();
   config.controller.managed_jobs_namespace_selector.match_expressions = {
       {std::string(kNamespaceLabel), Requirement::Operator::kNotIn, {"kube-system", std::string(ns)}}};
+  config.controller.wait_for_pods_ready.emplace();
   config.health = {true, {"", 8081}};
   config.metrics = {true, {"", 8443}};
   config.notes = {
-      "waitForPodsReady is on by default in Kueue and off here: a gang whose pods do not get ready is not evicted",
       "visibilityServer is on by default in Kueue and off here: the visibility API is not served",
       "multiKueue is on by default in Kueue and off here: jobs are not dispatched to other clusters",
   };

@@ -16,19 +16,30 @@ struct Tally {
   int64_t failed = 0;
 };
 
+// Of all files.
+struct Tallies {
+  std::map<std::string, Tally> of;  // by category
+  std::map<std::string, int64_t> rules;
+  int64_t timing_sensitive_steps = 0;
+  int64_t timing_sensitive_cases = 0;
+};
+
 // RETURNS: false where the file or one of its lines cannot be read.
-bool RunFile(const std::string& name, std::istream& input, bool trace, std::map<std::string, Tally>* tallies) {
+bool RunFile(const std::string& name, std::istream& input, ConformanceMode mode, bool trace, Tallies* tallies) {
   std::string line;
   for (int64_t number = 1; std::getline(input, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     std::vector<std::string> passes;
-    const absl::StatusOr<CaseResult> result = RunConformanceCase(line, trace ? &passes : nullptr);
+    const absl::StatusOr<CaseResult> result = RunConformanceCase(line, mode, trace ? &passes : nullptr);
     if (!result.ok()) {
       std::fprintf(stderr, "%s:%lld: %s\n", name.c_str(), static_cast<long long>(number),
                    std::string(result.status().message()).c_str());
       return false;
     }
-    Tally& tally = (*tallies)[result->category];
+    for (const std::string& rule : result->rules) ++tallies->rules[rule];
+    tallies->timing_sensitive_steps += result->timing_sensitive_steps;
+    tallies->timing_sensitive_cases += result->timing_sensitive_cases;
+    Tally& tally = tallies->of[result->category];
     ++(result->differences.empty() ? tally.passed : tally.failed);
     for (const std::string& difference : result->differences) {
       std::printf("%s:%lld: %s: %s\n", name.c_str(), static_cast<long long>(number), result->id.c_str(),
@@ -46,7 +57,8 @@ bool RunFile(const std::string& name, std::istream& input, bool trace, std::map<
 
 }  // namespace
 
-absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, std::vector<std::string>* trace) {
+absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, ConformanceMode mode,
+                                              std::vector<std::string>* trace) {
   k8s::JsonDocument document(line);
   const k8s::JsonValue root = document.root();
   CaseResult result;
@@ -54,7 +66,7 @@ absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, std::vector
   result.category = root["category"].String();
   if (absl::Status status = document.Finish("case"); !status.ok()) return status;
   if (root["steps"].present()) {
-    RunSchedulingCase(root, &result.differences, trace);
+    (mode.property ? RunPropertyCase : RunSchedulingCase)(root, mode, &result, trace);
   } else if (root["totals"].present()) {
     RunRequestsCase(root, &result.differences);
   } else {
@@ -64,11 +76,11 @@ absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, std::vector
   return result;
 }
 
-int RunConformance(const std::vector<std::string>& files, bool trace) {
-  std::map<std::string, Tally> tallies;
+int RunConformance(const std::vector<std::string>& files, ConformanceMode mode, bool trace) {
+  Tallies tallies;
   for (const std::string& name : files) {
     if (name == "-") {
-      if (!RunFile("standard input", std::cin, trace, &tallies)) return 2;
+      if (!RunFile("standard input", std::cin, mode, trace, &tallies)) return 2;
       continue;
     }
     std::ifstream input(name);
@@ -76,14 +88,22 @@ int RunConformance(const std::vector<std::string>& files, bool trace) {
       std::fprintf(stderr, "%s: cannot be opened\n", name.c_str());
       return 2;
     }
-    if (!RunFile(name, input, trace, &tallies)) return 2;
+    if (!RunFile(name, input, mode, trace, &tallies)) return 2;
   }
   Tally total;
-  for (const auto& [category, tally] : tallies) {
+  for (const auto& [category, tally] : tallies.of) {
     std::printf("%-24s %lld passed, %lld failed\n", category.c_str(), static_cast<long long>(tally.passed),
                 static_cast<long long>(tally.failed));
     total.passed += tally.passed;
     total.failed += tally.failed;
+  }
+  for (const auto& [rule, cases] : tallies.rules) {
+    std::printf("%lld cases by rule: %s\n", static_cast<long long>(cases), rule.c_str());
+  }
+  if (tallies.timing_sensitive_steps > 0) {
+    std::printf("%lld steps depend on timing; %lld cases came out otherwise\n",
+                static_cast<long long>(tallies.timing_sensitive_steps),
+                static_cast<long long>(tallies.timing_sensitive_cases));
   }
   std::printf("%lld passed, %lld failed\n", static_cast<long long>(total.passed), static_cast<long long>(total.failed));
   return total.failed == 0 ? 0 : 1;

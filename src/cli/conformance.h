@@ -10,6 +10,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,19 +24,34 @@ struct CaseResult {
   std::string id;
   std::string category;
   std::vector<std::string> differences;  // empty: it conforms
+  // Rules of docs/kueue-compatibility.md by which it is decided otherwise than recorded, from some step on.
+  std::set<std::string> rules;
+  // Steps whose recorded outcome is one of several, and 1 where this was another.
+  int64_t timing_sensitive_steps = 0;
+  int64_t timing_sensitive_cases = 0;
+};
+
+struct ConformanceMode {
+  // Whatever was recorded, it must come to rest at each step, evict nobody twice for one preemptor, and leave nobody
+  // waiting who fits.
+  bool property = false;
+  // Gangs start on known machines alone, and each flavor has one that has room for all.
+  bool machines = false;
 };
 
 // ON FAILURE: InvalidArgument that says what cannot be read.
 // `trace`: null, or where to add what each pass decided.
-absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, std::vector<std::string>* trace = nullptr);
+absl::StatusOr<CaseResult> RunConformanceCase(std::string_view line, ConformanceMode mode,
+                                              std::vector<std::string>* trace = nullptr);
 
-// The two kinds of case; they add to `differences`.
-void RunSchedulingCase(k8s::JsonValue root, std::vector<std::string>* differences, std::vector<std::string>* trace);
+// The kinds of case; they add to the result.
+void RunSchedulingCase(k8s::JsonValue root, ConformanceMode mode, CaseResult* result, std::vector<std::string>* trace);
+void RunPropertyCase(k8s::JsonValue root, ConformanceMode mode, CaseResult* result, std::vector<std::string>* trace);
 void RunRequestsCase(k8s::JsonValue root, std::vector<std::string>* differences);
 
-// The tool: reads each file ("-": standard input), prints each difference, a count for each category, and
-// "N passed, N failed". With `trace` it also prints, for each case that differs, what each pass decided.
-// RETURNS: the exit code: 0 all conform, 1 some differ, 2 a file or line is unreadable.
-int RunConformance(const std::vector<std::string>& files, bool trace);
+// The tool: reads each file ("-": standard input), prints each difference, a count for each category, how many cases
+// differ by which rule or in timing, and "N passed, N failed". With `trace` it also prints, for each case that differs,
+// what each pass decided. RETURNS: the exit code: 0 all conform, 1 some differ, 2 a file or line is unreadable.
+int RunConformance(const std::vector<std::string>& files, ConformanceMode mode, bool trace);
 
 }  // namespace muster::cli

@@ -7,15 +7,15 @@ namespace {
 using enum GateBehaviour;
 
 constexpr FeatureGate kGates[] = {
-    {"AdmissionFairSharing", kOff},
+    {"AdmissionFairSharing", kOn},
     {"AdmissionGatedBy", kOn},
     {"AssignQueueLabelsForPods", kOn},
     {"CleanupProvisioningRequestsOnEviction", kEither},
     {"ConcurrentAdmission", kOff},
     {"CustomMetricLabels", kOff},
     {"DeferRayServiceFinalizationForRedisCleanup", kEither},
-    {"DisableWaitForPodsReady", kOn},
-    {"ElasticJobsViaWorkloadSlices", kOff},
+    {"DisableWaitForPodsReady", kSwitch},
+    {"ElasticJobsViaWorkloadSlices", kOn},
     {"ElasticJobsViaWorkloadSlicesWithTAS", kOff},
     {"FailureRecoveryPolicy", kOff},
     {"FairSharingPreemptWithinNominal", kEither},
@@ -76,7 +76,7 @@ constexpr FeatureGate kGates[] = {
     {"TASRespectNodeAffinityPreferred", kOff},
     {"TASValidateWorkloadSliceSize", kEither},
     {"TLSOptions", kEither},
-    {"TopologyAwareScheduling", kOff},
+    {"TopologyAwareScheduling", kOn},
     {"UnadmittedWorkloadsExplicitStatus", kEither},
     {"UnadmittedWorkloadsObservability", kOn},
     {"ValidateRayAndSparkJobUpdates", kEither},

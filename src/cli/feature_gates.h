@@ -1,5 +1,5 @@
-// Kueue's feature gates, and how Muster behaves in respect of each. Nothing can be switched: a gate that is
-// set to what Muster does is accepted, any other setting is refused.
+// Kueue's feature gates, and how Muster behaves in respect of each. A gate that is set to what
+// Muster does is accepted, any other setting is refused; few can be switched.
 //
 // Source: kueue_semantics 10.
 // Threading: constant.
@@ -15,6 +15,7 @@ enum class GateBehaviour : uint8_t {
   kOn,
   kOff,
   kEither,  // about Kueue's own workings; it makes no difference here
+  kSwitch,  // as it says
 };
 
 struct FeatureGate {

@@ -1,8 +1,13 @@
 #include "muster/cli/main.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "config_values.h"
 #include "run.h"
 #include "version.h"
 
@@ -24,6 +29,23 @@ void AddRunOptions(CLI::App* command, RunFlags* flags) {
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
 }
 
+// The parser would say that an argument was not expected.
+bool SayIfUnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || *argv[1] == '-') return false;
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+    all += (all.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::string_view given = argv[1];
+  if (std::find(names.begin(), names.end(), given) != names.end()) return false;
+  const std::string near = NearestName(given, names);
+  std::fprintf(stderr, "muster: there is no command \"%s\"%s There are: %s. More with muster --help\n", argv[1],
+               near.empty() ? "." : (", did you mean " + near + "?").c_str(), all.c_str());
+  return true;
+}
+
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
@@ -36,8 +58,9 @@ int Main(int argc, const char* const* argv) {
   CLI::App* run_command = app.add_subcommand("run", "Run the service until SIGTERM");
   AddRunOptions(run_command, &run);
   CLI::App* release_command =
-      app.add_subcommand("release", "Hand over to Kueue: admit nothing more, show every admission on its Workload, "
-                                    "take Muster's records from the Jobs, and exit");
+      app.add_subcommand("release",
+                         "Hand over to Kueue: admit nothing more, show every admission on its Workload, "
+                         "take Muster's records from the Jobs, and exit");
   AddRunOptions(release_command, &run);
   release_command->add_flag("--stay", run.stay, "Do not exit then, but keep the lease until SIGTERM");
 
@@ -55,6 +78,7 @@ int Main(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"all", "mutating", "validating"}));
   CLI::App* version_command = app.add_subcommand("version", "Print what this binary is");
 
+  if (SayIfUnknownCommand(app, argc, argv)) return kExitUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

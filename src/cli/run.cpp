@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "logging.h"
+#include "memory.h"
 #include "muster/cli/configuration.h"
 #include "muster/controller/policies.h"
 #include "muster/core/log_fields.h"
@@ -189,6 +190,7 @@ void Process::Stop() {
 }  // namespace
 
 int Run(const RunFlags& flags) {
+  SetUpMemory();
   SetUpLogging(flags.log_format, flags.log_level);
   return Process().Run(flags);
 }

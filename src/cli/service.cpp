@@ -6,8 +6,8 @@
 
 #include <utility>
 
+#include "memory.h"
 #include "muster/controller/controller.h"
-#include "muster/gang/room.h"
 #include "muster/k8s_client/access_review.h"
 #include "muster/k8s_client/client.h"
 #include "muster/server/access.h"
@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kHeartbeat = std::chrono::seconds(1);
 constexpr int kBeatsBetweenSweeps = 60;
+constexpr int kBeatsBetweenTrims = 5;
 
 server::ReplicaRole RoleOf(const controller::Health& health, bool leader_elect) {
   if (!leader_elect) return server::ReplicaRole::kStandalone;
@@ -25,7 +26,9 @@ server::ReplicaRole RoleOf(const controller::Health& health, bool leader_elect) 
 
 std::vector<server::InformerCounts> CountsOf(const controller::Health& health) {
   std::vector<server::InformerCounts> counts;
-  for (const auto& informer : health.informers) counts.push_back({informer.kind, informer.lists, informer.watch_cuts});
+  for (const auto& informer : health.informers) {
+    counts.push_back({informer.kind, informer.lists, informer.watch_cuts, informer.objects});
+  }
   return counts;
 }
 
@@ -42,10 +45,10 @@ class Service::Impl {
                  {[this] { return controller_.engine(); },
                   [this] { return RoleOf(controller_.health(), config_.controller.leader_elect); },
                   [this] { return Problems(); }, [this] { return CountsOf(controller_.health()); },
-                  [this] { return Finished(); }}),
+                  [this] { return Finished(); }, [this] { return Evicting(); }}),
         heartbeat_(env.clock),
         access_review_(env, transport),
-        controller_(env, &client_, &room_, config_.controller, &metrics_, std::move(fatal)) {}
+        controller_(env, &client_, config_.controller, &metrics_, std::move(fatal)) {}
 
   ~Impl() { env_.executor->Cancel(beat_timer_); }
 
@@ -94,6 +97,7 @@ class Service::Impl {
   void Beat() {
     heartbeat_.Beat(controller_.health().lease_healthy);
     if (++beats_ % kBeatsBetweenSweeps == 0) metrics_.Sweep();
+    if (beats_ % kBeatsBetweenTrims == 0) memory_.Look();
     beat_timer_ = env_.executor->PostAt(env_.clock->Mono() + kHeartbeat, [this] { Beat(); });
   }
 
@@ -104,6 +108,14 @@ class Service::Impl {
   server::FinishedCounts Finished() const {
     const controller::FinishedCounts& counts = controller_.finished();
     return {counts.by_cluster_queue, counts.by_local_queue};
+  }
+
+  std::map<std::string, server::EvictingCount> Evicting() const {
+    std::map<std::string, server::EvictingCount> out;
+    for (const auto& [cluster_queue, count] : controller_.evicting()) {
+      out[cluster_queue] = {count.workloads, count.oldest};
+    }
+    return out;
   }
 
   std::vector<server::Check> ReadinessChecks() const {
@@ -132,7 +144,6 @@ class Service::Impl {
 
   const Environment env_;
   const Configuration config_;
-  const gang::UncheckedRoom room_;
   k8s::Client client_;
   server::Metrics metrics_;
   server::Heartbeat heartbeat_;
@@ -140,6 +151,7 @@ class Service::Impl {
   controller::Controller controller_;
   Executor::TimerId beat_timer_ = 0;
   int beats_ = 0;
+  MemoryTrimmer memory_;
   bool stopping_ = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "commit.h"
+
 namespace muster::cli {
 
 server::BuildInfo GetBuildInfo() {

@@ -5,7 +5,7 @@
 
 namespace muster::cli {
 
-// Version and commit are set by the build (-DMUSTER_GIT_COMMIT=..., -DMUSTER_BUILD_DATE=...).
+// The commit is git's, unless the build says another (-DMUSTER_GIT_COMMIT=..., -DMUSTER_BUILD_DATE=...).
 server::BuildInfo GetBuildInfo();
 
 }  // namespace muster::cli

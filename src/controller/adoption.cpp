@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "muster/controller/names.h"
+#include "muster/controller/projection.h"
+#include "muster/controller/reason_text.h"
 #include "text.h"
 
 namespace muster::controller {
@@ -18,6 +20,12 @@ bool OwnedBy(const Workload& workload, const Job& job) {
   return owner != nullptr && owner->uid == job.meta.uid;
 }
 
+void SetEviction(const Eviction& eviction, Held* held) {
+  held->evicted = DecidedReason(eviction.shown_reason(), eviction.preemption_reason);
+  held->preemptor_uid = eviction.preemptor_uid;
+  held->evicted_at = eviction.at;
+}
+
 std::optional<Held> FromRecord(const Job& job, bool strict) {
   const Record& record = *job.record;
   Held held;
@@ -31,6 +39,7 @@ std::optional<Held> FromRecord(const Job& job, bool strict) {
   }
   if (PodsGone(job, strict)) return std::nullopt;
   held.state = ClaimState::kLeaving;
+  if (record.eviction.has_value()) SetEviction(*record.eviction, &held);
   return held;
 }
 
@@ -54,6 +63,21 @@ std::optional<Held> FromWorkload(const Job& job, const Workload& workload) {
   if (!held.ok() || !held->has_value()) return std::nullopt;
   if (!evicted && job.status.active > 0) (*held)->state = ClaimState::kActive;
   return **std::move(held);
+}
+
+// Its Job is still to be started.
+std::optional<Held> Reserved(const Workload& workload) {
+  auto held = FindHeld(workload);
+  if (!held.ok() || !held->has_value()) return std::nullopt;
+  (*held)->started = false;
+  return **std::move(held);
+}
+
+// The record is of an admission that is over and could not be taken away yet; the Workload has a later one.
+std::optional<Held> ReservedSince(const Job& job, const Workload& workload) {
+  const bool over =
+      job.suspend && job.record->state == Record::State::kStopped && job.record->claim < ClaimOf(workload);
+  return over && OwnedBy(workload, job) && IsRecordHolder(workload) ? Reserved(workload) : std::nullopt;
 }
 
 Amount UsageOf(const engine::PodSetAssignment& pod_set, std::string_view resource) {
@@ -117,21 +141,28 @@ absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload) {
   held.reserved_at = k8s::FindCondition(workload.status.conditions, "QuotaReserved")->last_transition;
   held.local_queue = workload.spec.queue_name;
   held.claim = ClaimOf(workload);
+  if (const k8s::Condition* admitted = k8s::FindCondition(workload.status.conditions, "Admitted");
+      admitted == nullptr || admitted->status != "True") {
+    held.admitted = false;
+  } else if (admitted->last_transition > held.reserved_at) {
+    held.admitted_at = admitted->last_transition;
+  }
+  if (const auto eviction = ShownEviction(workload.status); eviction.has_value()) {
+    SetEviction(*eviction, &held);
+  }
   return std::optional<Held>(std::move(held));
 }
 
-Eviction EvictionOf(const WorkloadStatus& status) {
-  const k8s::Condition& evicted = *k8s::FindCondition(status.conditions, "Evicted");
-  Eviction out;
-  out.reason = evicted.reason;
-  out.message = evicted.message;
-  out.at = evicted.last_transition;
-  if (const k8s::Condition* preempted = k8s::FindCondition(status.conditions, "Preempted");
-      preempted != nullptr && preempted->status == "True") {
-    out.preemption_reason = preempted->reason;
-  }
-  out.past_execution_seconds = status.past_execution_seconds;
-  out.totals = status.evictions;
+engine::HeldClaim ToHeldClaim(const Held& held) {
+  engine::HeldClaim out;
+  out.id = held.claim;
+  out.state = held.state;
+  out.admission = held.admission;
+  out.reserved_at = held.reserved_at;
+  out.admitted = held.admitted;
+  out.evicted = held.evicted;
+  out.preemptor_uid = held.preemptor_uid;
+  out.evicted_at = held.evicted_at;
   return out;
 }
 
@@ -154,18 +185,28 @@ engine::ClaimId AdoptedClaims::Adopt(engine::ClaimId found, const std::string& u
 
 engine::ClaimId AdoptedClaims::New() { return {epoch_, kAdoptedSequence + ++count_}; }
 
-std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
-  if (job.record != nullptr) return FromRecord(job, wait_for_terminating_pods);
-  if (workload == nullptr || !OwnedBy(*workload, job)) return std::nullopt;
-  if (!job.suspend || workload->meta.name != job.prebuilt() || WasStarted(job, *workload)) {
-    return FromWorkload(job, *workload);
+namespace {
+
+std::optional<Held> FindShown(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
+  if (job.record != nullptr) {
+    auto held = FromRecord(job, wait_for_terminating_pods);
+    return held.has_value() || workload == nullptr ? held : ReservedSince(job, *workload);
   }
-  auto held = FindHeld(*workload);
-  if (!held.ok() || !held->has_value()) return std::nullopt;
-  // Reserved by Kueue, whose checks were still to be passed: that is no leave to start.
-  if (!k8s::IsTrue(workload->status.conditions, "Admitted")) return std::nullopt;
-  (*held)->started = false;
-  return **std::move(held);
+  if (workload == nullptr || !OwnedBy(*workload, job)) return std::nullopt;
+  const bool holder = workload->meta.name == job.prebuilt() || IsRecordHolder(*workload);
+  return !job.suspend || !holder || WasStarted(job, *workload) ? FromWorkload(job, *workload) : Reserved(*workload);
+}
+
+}  // namespace
+
+std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait_for_terminating_pods) {
+  std::optional<Held> held = FindShown(job, workload, wait_for_terminating_pods);
+  // A Workload may say for a while yet that it is being evicted. Of a Job that has a record of a stop, or is deleted,
+  // nothing is left to be done then: taken as held it would be out at once, and found again.
+  const bool left = job.record == nullptr && !job.deleting();
+  const bool leaves = held.has_value() && held->state == ClaimState::kLeaving;
+  if (leaves && !left && PodsGone(job, wait_for_terminating_pods)) return std::nullopt;
+  return held;
 }
 
 }  // namespace muster::controller

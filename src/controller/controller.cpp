@@ -4,24 +4,35 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "catalog.h"
+#include "check_finalizers.h"
+#include "conversion_check.h"
+#include "elastic_pods.h"
+#include "evictions.h"
 #include "finished_workloads.h"
+#include "identity_check.h"
+#include "informers.h"
 #include "job_controller.h"
 #include "kueue_check.h"
+#include "machine_watch.h"
 #include "muster/core/check.h"
 #include "muster/core/log_fields.h"
 #include "muster/k8s_client/event_recorder.h"
-#include "muster/k8s_client/informer.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/resources.h"
+#include "node_failures.h"
 #include "policy_check.h"
 #include "queue_status_writer.h"
 #include "retention.h"
+#include "rights_check.h"
 #include "server_check.h"
 #include "spec_problems.h"
+#include "surroundings.h"
 #include "text.h"
+#include "ungater.h"
 #include "watched.h"
 #include "workload_controller.h"
 
@@ -38,7 +49,7 @@ constexpr Duration kGatePoll = std::chrono::milliseconds(100);
 
 class Controller::Impl {
  public:
-  Impl(Environment env, k8s::Client* client, const gang::Room* room, Options options, engine::Telemetry* telemetry,
+  Impl(Environment env, k8s::Client* client, Options options, engine::Telemetry* telemetry,
        std::function<void(std::string why)> lost_leadership);
   ~Impl();
 
@@ -47,25 +58,31 @@ class Controller::Impl {
   Health health() const;
   const engine::EngineSet* engine() const { return engine_.get(); }
   const FinishedCounts& finished() const { return finished_.counts(); }
+  std::map<std::string, EvictingCount> evicting() const { return evictions_.Counts(); }
 
  private:
-  template <typename T>
-  using Informer = std::unique_ptr<k8s::Informer<T>>;
-
+  Evictions::Deps EvictionDeps();
+  SourceDeps CommonDeps();
   JobController::Deps JobDeps();
   WorkloadController::Deps WorkloadDeps();
+  InformerDeps InformersDeps() { return {env_, client_, &spec_problems_}; }
+  MachineWatch::Deps MachineDeps();
+  Ungater::Deps UngaterDeps();
+  std::string UidOfWorkload(const k8s::ObjectKey& key) const;
   template <typename T>
   Informer<T> Watch(const k8s::Resource& resource, typename k8s::Informer<T>::Decode decode,
                     std::function<void(const std::shared_ptr<const T>& object)> changed,
                     std::function<void(const T& last)> deleted, bool metadata_only = false);
   void WatchQueues();
-  void WatchSurroundings();
+  void WatchNamespaces();
   void WatchJobs();
+  void WatchChecks();
   void ClusterQueueChanged(const WatchedClusterQueue& object);
   void LocalQueueChanged(const WatchedLocalQueue& object);
   void NamespaceChanged(const WatchedNamespace& object);
   void WorkloadChanged(const std::shared_ptr<const Workload>& object);
   void Judged(const std::string& ns);
+  void ChecksChanged(const std::string& cluster_queue);
   void QueueStopChanged(const std::string& ns, const std::string& local_queue, const std::string& cluster_queue);
 
   template <typename Visit>
@@ -90,7 +107,6 @@ class Controller::Impl {
 
   Environment env_;
   k8s::Client* client_;
-  const gang::Room* room_;
   Options options_;
   engine::Telemetry* telemetry_;
   std::function<void(std::string why)> lost_leadership_;
@@ -104,21 +120,30 @@ class Controller::Impl {
   FinishedWorkloads finished_;
   PolicyCheck policies_;
   KueueCheck kueue_;
+  ConversionCheck conversion_;
+  IdentityCheck identity_;
+  RightsCheck rights_;
+  Evictions evictions_{EvictionDeps()};
   std::unique_ptr<engine::EngineSet> engine_;  // before what uses it
   JobController jobs_;
+  ElasticPods elastic_pods_;
   Retention retention_;
   WorkloadController workload_controller_;
+  CheckFinalizers check_finalizers_;
   QueueStatusWriter cluster_queue_status_;
   QueueStatusWriter local_queue_status_;
+  QueueStatusWriter cohort_status_;
   std::unique_ptr<k8s::LeaderElector> elector_;
 
   Informer<WatchedNamespace> namespaces_;
-  Informer<WatchedLimitRange> limit_ranges_;
-  Informer<WatchedRuntimeClass> runtime_classes_;
-  Informer<PriorityClass> priority_classes_;
-  Informer<PriorityClass> workload_priority_classes_;
+  Surroundings surroundings_{InformersDeps(), &catalog_, [this](const std::string& ns) { Judged(ns); }};
+  MachineWatch machines_{MachineDeps()};
+  Ungater ungater_{UngaterDeps()};
+  NodeFailures node_failures_{{&machines_, &engine_, [this](engine::Event event) { Apply(std::move(event)); },
+                               [this](const std::string& uid) { return workload_controller_.NameOf(uid); }}};
   Informer<WatchedFlavor> flavor_informer_;
   Informer<WatchedCohort> cohorts_;
+  Informer<WatchedAdmissionCheck> admission_checks_;
   Informer<WatchedClusterQueue> cluster_queues_;
   Informer<WatchedLocalQueue> local_queues_;
   Informer<Workload> workloads_;
@@ -130,15 +155,16 @@ class Controller::Impl {
   bool gave_up_ = false;
   bool stopping_ = false;
   std::optional<size_t> release_left_;
+  std::vector<std::string> release_problems_;
+  std::string release_told_;  // in the log
   Executor::TimerId due_timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* room, Options options,
-                       engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership)
+Controller::Impl::Impl(Environment env, k8s::Client* client, Options options, engine::Telemetry* telemetry,
+                       std::function<void(std::string why)> lost_leadership)
     : env_(env),
       client_(client),
-      room_(room),
       options_(std::move(options)),
       telemetry_(telemetry),
       lost_leadership_(std::move(lost_leadership)),
@@ -150,14 +176,21 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
       kueue_(
           env, client, options_.kueue_namespace,
           options_.leader_elect ? std::optional(k8s::ObjectKey{options_.lease.ns, options_.lease.name}) : std::nullopt),
+      conversion_(env, client),
+      identity_(env, client, PolicyOptionsOf(options_)),
+      rights_(env, client, RequiredRights(options_)),
       jobs_(JobDeps()),
+      elastic_pods_(env, client, [this](const std::string& job_uid) { return jobs_.AdmittedPods(job_uid); }),
       retention_(env, client, &events_, options_.retention,
                  [this](const std::string& job_uid, const std::string& workload_uid) {
                    return jobs_.IsOut(job_uid, workload_uid);
                  }),
       workload_controller_(WorkloadDeps()),
+      check_finalizers_(
+          env, client, [this](const std::string& name) { return catalog_.AsksFor(name); },
+          [this](const std::string& json) { admission_checks_->Observe(json); }),
       cluster_queue_status_(
-          env, client, k8s::kClusterQueues, true,
+          env, client, k8s::kClusterQueues, QueueKind::kClusterQueue,
           [this](const QueueObject& object) -> std::optional<QueueStatus> {
             if (engine_ == nullptr || !catalog_.cluster_queues.contains(object.meta.name)) return std::nullopt;
             return ProjectStatus(object.status, object.meta.generation, engine_->ViewClusterQueue(object.meta.name),
@@ -165,7 +198,7 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
           },
           [this](const std::string& json) { cluster_queues_->Observe(json); }),
       local_queue_status_(
-          env, client, k8s::kLocalQueues, false,
+          env, client, k8s::kLocalQueues, QueueKind::kLocalQueue,
           [this](const QueueObject& object) -> std::optional<QueueStatus> {
             if (engine_ == nullptr || !catalog_.local_queues.contains({object.meta.ns, object.meta.name})) {
               return std::nullopt;
@@ -173,12 +206,20 @@ Controller::Impl::Impl(Environment env, k8s::Client* client, const gang::Room* r
             return ProjectStatus(object.status, object.meta.generation,
                                  engine_->ViewLocalQueue(object.meta.ns, object.meta.name), env_.clock->Now());
           },
-          [this](const std::string& json) { local_queues_->Observe(json); }) {
+          [this](const std::string& json) { local_queues_->Observe(json); }),
+      cohort_status_(
+          env, client, k8s::kCohorts, QueueKind::kCohort,
+          [this](const QueueObject& object) -> std::optional<QueueStatus> {
+            if (engine_ == nullptr || !catalog_.cohorts.contains(object.meta.name)) return std::nullopt;
+            return ProjectStatus(object.status, engine_->ViewCohort(object.meta.name));
+          },
+          [this](const std::string& json) { cohorts_->Observe(json); }) {
   client_->SetWriteGate([this] { return MayWrite(); });
   client_->SetWriteObserver([this](std::string_view resource, std::string_view verb, int code, Duration took) {
     telemetry_->Write(std::string(resource), std::string(verb), code, took);
   });
-  WatchSurroundings();
+  WatchNamespaces();
+  WatchChecks();
   WatchQueues();
   WatchJobs();
 }
@@ -189,55 +230,101 @@ Controller::Impl::~Impl() {
   client_->SetWriteObserver([](std::string_view, std::string_view, int, Duration) {});
 }
 
-JobController::Deps Controller::Impl::JobDeps() {
-  JobController::Deps deps;
+Evictions::Deps Controller::Impl::EvictionDeps() {
+  Evictions::Deps deps;
+  deps.env = env_;
+  deps.events = &events_;
+  deps.telemetry = telemetry_;
+  deps.catalog = &catalog_;
+  deps.find = [this](const std::string& uid) {
+    std::optional<Party> job = jobs_.FindParty(uid);
+    return job.has_value() ? job : workload_controller_.FindParty(uid);
+  };
+  deps.tell = [this](const std::string& uid, const Evictions::Event& event) {
+    if (!jobs_.Tell(uid, event)) workload_controller_.Tell(uid, event);
+  };
+  return deps;
+}
+
+SourceDeps Controller::Impl::CommonDeps() {
+  SourceDeps deps;
   deps.env = env_;
   deps.client = client_;
   deps.events = &events_;
   deps.telemetry = telemetry_;
   deps.options = &options_;
   deps.catalog = &catalog_;
-  deps.texts = &texts_;
   deps.adopted = &adopted_;
+  deps.evictions = &evictions_;
+  deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
+  deps.decide = [this] { DecideSoon(); };
+  return deps;
+}
+
+JobController::Deps Controller::Impl::JobDeps() {
+  JobController::Deps deps;
+  static_cast<SourceDeps&>(deps) = CommonDeps();
+  deps.texts = &texts_;
   deps.keeps_start_time = [this] { return server_.keeps_start_time(); };
   deps.job_returned = [this](const std::string& json) { job_informer_->Observe(json); };
-  deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
   deps.find_workload = [this](const k8s::ObjectKey& key) { return workloads_->Get(key); };
-  deps.decide = [this] { DecideSoon(); };
+  deps.claim_changed = [this](const std::string& uid) { workload_controller_.JobChanged(uid); };
+  deps.size_changed = [this](const std::string& uid) { elastic_pods_.Touch(uid); };
   return deps;
 }
 
 WorkloadController::Deps Controller::Impl::WorkloadDeps() {
   WorkloadController::Deps deps;
+  static_cast<SourceDeps&>(deps) = CommonDeps();
+  deps.job_exists = [this](const std::string& uid) { return jobs_.Exists(uid); };
+  deps.job_counts = [this](const Workload& workload) { return jobs_.Counts(workload); };
+  deps.queues_as = [this](const std::string& uid) { return jobs_.QueuesAs(uid); };
+  return deps;
+}
+
+MachineWatch::Deps Controller::Impl::MachineDeps() {
+  MachineWatch::Deps deps;
+  deps.informers = InformersDeps();
+  deps.catalog = &catalog_;
+  deps.check_machines = options_.check_machines;
+  deps.apply = [this](engine::Event event) { Apply(std::move(event)); };
+  deps.uid_of_workload = [this](const k8s::ObjectKey& key) { return UidOfWorkload(key); };
+  deps.gang_changed = [this](const std::string& gang) {
+    node_failures_.GangChanged(gang);
+    ungater_.GangChanged(gang);
+  };
+  deps.all_told = [this] { node_failures_.AllTold(); };
+  deps.node_changed = [this](const std::string& hostname) { node_failures_.NodeChanged(hostname); };
+  return deps;
+}
+
+Ungater::Deps Controller::Impl::UngaterDeps() {
+  Ungater::Deps deps;
   deps.env = env_;
   deps.client = client_;
-  deps.events = &events_;
-  deps.telemetry = telemetry_;
-  deps.options = &options_;
-  deps.catalog = &catalog_;
-  deps.adopted = &adopted_;
-  deps.job_exists = [this](const std::string& uid) { return jobs_.Exists(uid); };
-  deps.workload_returned = [this](const std::string& json) { workloads_->Observe(json); };
-  deps.decide = [this] { DecideSoon(); };
+  deps.machines = &machines_;
+  deps.view = [this](const std::string& uid) { return engine_ == nullptr ? std::nullopt : engine_->ViewWorkload(uid); };
+  deps.fails = [this](const auto& uid, const auto& hostname) { return node_failures_.Fails(uid, hostname); };
   return deps;
+}
+
+std::string Controller::Impl::UidOfWorkload(const k8s::ObjectKey& key) const {
+  const auto workload = workloads_->Get(key);
+  return workload == nullptr ? std::string() : workload->meta.uid;
 }
 
 // ---- watching -----------------------------------------------------------------------------------
 
 template <typename T>
-Controller::Impl::Informer<T> Controller::Impl::Watch(const k8s::Resource& resource,
-                                                      typename k8s::Informer<T>::Decode decode,
-                                                      std::function<void(const std::shared_ptr<const T>&)> changed,
-                                                      std::function<void(const T& last)> deleted, bool metadata_only) {
-  typename k8s::Informer<T>::Handler handler;
-  handler.upserted = [changed](const auto& object, const auto&) { changed(object); };
-  handler.deleted = [deleted](const auto& last) { deleted(*last); };
-  handler.undecodable = [this, &resource](const k8s::ObjectMeta& meta, const absl::Status& status) {
-    spec_problems_.Tell(resource, meta, std::string(status.message()));
-  };
+Informer<T> Controller::Impl::Watch(const k8s::Resource& resource, typename k8s::Informer<T>::Decode decode,
+                                    std::function<void(const std::shared_ptr<const T>&)> changed,
+                                    std::function<void(const T& last)> deleted, bool metadata_only) {
   k8s::InformerOptions options;
   options.metadata_only = metadata_only;
-  return std::make_unique<k8s::Informer<T>>(env_, client_, resource, options, std::move(decode), std::move(handler));
+  return MakeInformer<T>(
+      InformersDeps(), resource, std::move(decode),
+      [changed = std::move(changed)](const auto& object, const auto&) { changed(object); }, std::move(deleted),
+      options);
 }
 
 void Controller::Impl::Judged(const std::string& ns) {
@@ -246,7 +333,7 @@ void Controller::Impl::Judged(const std::string& ns) {
   workload_controller_.CatalogChanged(ns);
 }
 
-void Controller::Impl::WatchSurroundings() {
+void Controller::Impl::WatchNamespaces() {
   namespaces_ = Watch<WatchedNamespace>(
       k8s::kNamespaces, DecodeWatchedNamespace,
       [this](const std::shared_ptr<const WatchedNamespace>& object) { NamespaceChanged(*object); },
@@ -255,40 +342,6 @@ void Controller::Impl::WatchSurroundings() {
         Apply(engine::NamespaceDeleted{last.meta.name});
       },
       true);
-  limit_ranges_ = Watch<WatchedLimitRange>(
-      k8s::kLimitRanges, [](std::string_view json) { return DecodeLimitRange(json); },
-      [this](const std::shared_ptr<const WatchedLimitRange>& object) {
-        catalog_.limit_ranges[object->meta.ns].insert_or_assign(object->meta.name, *object);
-        Judged(object->meta.ns);
-      },
-      [this](const WatchedLimitRange& last) {
-        catalog_.limit_ranges[last.meta.ns].erase(last.meta.name);
-        Judged(last.meta.ns);
-      });
-  runtime_classes_ = Watch<WatchedRuntimeClass>(
-      k8s::kRuntimeClasses, [](std::string_view json) { return DecodeRuntimeClass(json); },
-      [this](const std::shared_ptr<const WatchedRuntimeClass>& object) {
-        catalog_.runtime_classes.insert_or_assign(object->meta.name, *object);
-        Judged("");
-      },
-      [this](const WatchedRuntimeClass& last) {
-        catalog_.runtime_classes.erase(last.meta.name);
-        Judged("");
-      });
-  const auto watch_classes = [this](const k8s::Resource& resource, PriorityClasses* classes) {
-    return Watch<PriorityClass>(
-        resource, DecodePriorityClass,
-        [this, classes](const std::shared_ptr<const PriorityClass>& object) {
-          classes->insert_or_assign(object->meta.name, *object);
-          Judged("");
-        },
-        [this, classes](const PriorityClass& last) {
-          classes->erase(last.meta.name);
-          Judged("");
-        });
-  };
-  priority_classes_ = watch_classes(k8s::kPriorityClasses, &catalog_.pod_priority_classes);
-  workload_priority_classes_ = watch_classes(k8s::kWorkloadPriorityClasses, &catalog_.workload_priority_classes);
 }
 
 void Controller::Impl::NamespaceChanged(const WatchedNamespace& object) {
@@ -306,6 +359,7 @@ void Controller::Impl::WatchQueues() {
         spec_problems_.Note(k8s::kResourceFlavors, object->meta, object->flavor.misconfigured);
         catalog_.flavors.insert_or_assign(object->meta.name, object->flavor);
         Apply(engine::FlavorChanged{object->flavor});
+        machines_.FlavorChanged();
       },
       [this](const WatchedFlavor& last) {
         spec_problems_.Forget(k8s::kResourceFlavors, last.meta.key());
@@ -316,12 +370,17 @@ void Controller::Impl::WatchQueues() {
       k8s::kCohorts, DecodeWatchedCohort,
       [this](const std::shared_ptr<const WatchedCohort>& object) {
         spec_problems_.Note(k8s::kCohorts, object->meta, object->cohort.misconfigured);
-        catalog_.cohorts.insert_or_assign(object->meta.name, object->cohort);
-        Apply(engine::CohortChanged{object->cohort});
+        const auto it = catalog_.cohorts.find(object->meta.name);
+        if (it == catalog_.cohorts.end() || it->second != object->cohort) {
+          catalog_.cohorts.insert_or_assign(object->meta.name, object->cohort);
+          Apply(engine::CohortChanged{object->cohort});
+        }
+        cohort_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object->meta, object->status}));
       },
       [this](const WatchedCohort& last) {
         spec_problems_.Forget(k8s::kCohorts, last.meta.key());
         catalog_.cohorts.erase(last.meta.name);
+        cohort_status_.Deleted(last.meta.key());
         Apply(engine::CohortDeleted{last.meta.name});
       });
   cluster_queues_ = Watch<WatchedClusterQueue>(
@@ -330,6 +389,7 @@ void Controller::Impl::WatchQueues() {
       [this](const WatchedClusterQueue& last) {
         spec_problems_.Forget(k8s::kClusterQueues, last.meta.key());
         catalog_.cluster_queues.erase(last.meta.name);
+        check_finalizers_.TouchAll();
         cluster_queue_status_.Deleted(last.meta.key());
         Apply(engine::ClusterQueueDeleted{last.meta.name});
       });
@@ -338,10 +398,34 @@ void Controller::Impl::WatchQueues() {
       [this](const std::shared_ptr<const WatchedLocalQueue>& object) { LocalQueueChanged(*object); },
       [this](const WatchedLocalQueue& last) {
         spec_problems_.Forget(k8s::kLocalQueues, last.meta.key());
-        catalog_.local_queues.erase({last.meta.ns, last.meta.name});
+        catalog_.DropLocalQueue({last.meta.ns, last.meta.name});
         local_queue_status_.Deleted(last.meta.key());
         Apply(engine::LocalQueueDeleted{last.meta.ns, last.meta.name});
       });
+}
+
+void Controller::Impl::WatchChecks() {
+  admission_checks_ = Watch<WatchedAdmissionCheck>(
+      k8s::kAdmissionChecks, DecodeWatchedAdmissionCheck,
+      [this](const std::shared_ptr<const WatchedAdmissionCheck>& object) {
+        spec_problems_.Note(k8s::kAdmissionChecks, object->meta, object->misconfigured);
+        catalog_.admission_checks.insert_or_assign(object->meta.name, object->check);
+        check_finalizers_.Observe(object->meta);
+        Apply(engine::AdmissionCheckChanged{object->check});
+      },
+      [this](const WatchedAdmissionCheck& last) {
+        spec_problems_.Forget(k8s::kAdmissionChecks, last.meta.key());
+        catalog_.admission_checks.erase(last.meta.name);
+        check_finalizers_.Deleted(last.meta.name);
+        Apply(engine::AdmissionCheckDeleted{last.meta.name});
+      });
+}
+
+// Also where a LocalQueue points to it by now.
+void Controller::Impl::ChecksChanged(const std::string& cluster_queue) {
+  jobs_.ChecksChanged(cluster_queue);
+  workload_controller_.ChecksChanged(cluster_queue);
+  check_finalizers_.TouchAll();
 }
 
 void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
@@ -350,12 +434,15 @@ void Controller::Impl::ClusterQueueChanged(const WatchedClusterQueue& object) {
   const bool known = it != catalog_.cluster_queues.end();
   const bool same = known && it->second == object.queue;
   const bool stop_changed = !known || it->second.stop_policy != object.queue.stop_policy;
+  const bool checks_changed =
+      known ? it->second.admission_checks != object.queue.admission_checks : !object.queue.admission_checks.empty();
   if (!same) {
     catalog_.cluster_queues.insert_or_assign(object.meta.name, object.queue);
     Apply(engine::ClusterQueueChanged{object.queue});
   }
   cluster_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
   if (stop_changed) QueueStopChanged("", "", object.meta.name);
+  if (checks_changed) ChecksChanged(object.meta.name);
 }
 
 void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
@@ -365,18 +452,22 @@ void Controller::Impl::LocalQueueChanged(const WatchedLocalQueue& object) {
   const bool known = it != catalog_.local_queues.end();
   const bool same = known && it->second == object.queue;
   const bool stop_changed = !known || it->second.stop_policy != object.queue.stop_policy;
+  const bool moved = known && it->second.cluster_queue != object.queue.cluster_queue;
   if (!same) {
-    catalog_.local_queues.insert_or_assign(key, object.queue);
+    catalog_.PutLocalQueue(key, object.queue);
     Apply(engine::LocalQueueChanged{object.queue});
   }
   local_queue_status_.Observe(std::make_shared<const QueueObject>(QueueObject{object.meta, object.status}));
   if (stop_changed) QueueStopChanged(object.meta.ns, object.meta.name, "");
+  if (moved) ChecksChanged(object.queue.cluster_queue);
 }
 
 void Controller::Impl::QueueStopChanged(const std::string& ns, const std::string& local_queue,
                                         const std::string& cluster_queue) {
-  jobs_.QueueChanged(ns, local_queue, cluster_queue);
-  workload_controller_.QueueChanged(ns, local_queue, cluster_queue);
+  for (const Catalog::QueueKey& queue : catalog_.QueuesMeant(ns, local_queue, cluster_queue)) {
+    jobs_.QueueChanged(queue);
+    workload_controller_.QueueChanged(queue);
+  }
 }
 
 // A Workload can become a Job's, and be let go by it.
@@ -397,6 +488,7 @@ void Controller::Impl::WatchJobs() {
       [this](const std::shared_ptr<const Workload>& object) {
         retention_.Observe(*object);
         finished_.Observe(*object);
+        if (ShowsPlaces(*object)) machines_.Need();
         WorkloadChanged(object);
       },
       [this](const Workload& last) {
@@ -420,16 +512,16 @@ void Controller::Impl::WatchJobs() {
 template <typename Visit>
 void Controller::Impl::ForEachInformer(Visit visit) const {
   visit("Namespace", *namespaces_);
-  visit("LimitRange", *limit_ranges_);
-  visit("RuntimeClass", *runtime_classes_);
-  visit("PriorityClass", *priority_classes_);
-  visit("WorkloadPriorityClass", *workload_priority_classes_);
+  surroundings_.ForEach(visit);
+  machines_.ForEach(visit);
   visit("ResourceFlavor", *flavor_informer_);
   visit("Cohort", *cohorts_);
+  visit("AdmissionCheck", *admission_checks_);
   visit("ClusterQueue", *cluster_queues_);
   visit("LocalQueue", *local_queues_);
   visit("Workload", *workloads_);
   visit("Job", *job_informer_);
+  visit("Pod", elastic_pods_.informer());
 }
 
 bool Controller::Impl::Synced() const {
@@ -441,10 +533,14 @@ bool Controller::Impl::Synced() const {
 // ---- leadership ---------------------------------------------------------------------------------
 
 void Controller::Impl::Start() {
+  machines_.Start();
   ForEachInformer([](const char*, auto& informer) { informer.Start(); });
   server_.Start();
   if (options_.check_policies) policies_.Start();
   kueue_.Start([this] { KueueChanged(); });
+  conversion_.Start();
+  identity_.Start();
+  rights_.Start();
 }
 
 void Controller::Impl::KueueChanged() {
@@ -466,9 +562,7 @@ void Controller::Impl::Elect() {
   if (stopping_) return;
   if (!options_.leader_elect) {
     // Unique to this run, as a leader's term would be.
-    const auto epoch = static_cast<uint64_t>(env_.clock->Now().unix_nanos);
-    OnceReady([this, epoch] { jobs_.AnyRecord() || workload_controller_.AnyRecord() ? TakeOver(epoch) : Lead(epoch); });
-    return;
+    return TakeOver(static_cast<uint64_t>(env_.clock->Now().unix_nanos));
   }
   k8s::LeaderElector::Callbacks callbacks;
   callbacks.started_leading = [this](uint64_t term) { TakeOver(term); };
@@ -481,7 +575,8 @@ void Controller::Impl::Elect() {
 }
 
 // The predecessor's last write may still be on its way: wait as long as it can be, and read everything after that.
-// In the first term of a lease too, which may have been deleted.
+// In the first term of a lease too, which may have been deleted, and without election: a start that is still to be
+// applied shows nowhere.
 void Controller::Impl::TakeOver(uint64_t term) {
   if (stopping_) return;
   spdlog::info("leader; waiting for writes of a predecessor{}", LogFields({{"term", std::to_string(term)}}));
@@ -525,13 +620,10 @@ void Controller::Impl::OnceReady(std::function<void()> then) {
 }
 
 void Controller::Impl::Lead(uint64_t epoch) {
-  engine_ = std::make_unique<engine::EngineSet>(
-      engine::EngineOptions{epoch, options_.unwritten_claims_max, options_.ignore_undeclared_resources}, room_);
-  for (const auto& [name, labels] : catalog_.namespaces) engine_->Apply(engine::NamespaceChanged{{name, labels}});
-  for (const auto& [name, flavor] : catalog_.flavors) engine_->Apply(engine::FlavorChanged{flavor});
-  for (const auto& [name, cohort] : catalog_.cohorts) engine_->Apply(engine::CohortChanged{cohort});
-  for (const auto& [name, queue] : catalog_.cluster_queues) engine_->Apply(engine::ClusterQueueChanged{queue});
-  for (const auto& [key, queue] : catalog_.local_queues) engine_->Apply(engine::LocalQueueChanged{queue});
+  engine::EngineOptions options = EngineOptionsOf(options_);
+  options.epoch = epoch;
+  engine_ = std::make_unique<engine::EngineSet>(options);
+  catalog_.TellAll(engine_.get());
   spec_problems_.Lead();
   ForEachInformer([this](const char*, const auto& informer) {
     for (const auto& [key, unreadable] : informer.unreadable()) {
@@ -540,12 +632,18 @@ void Controller::Impl::Lead(uint64_t epoch) {
   });
   cluster_queue_status_.Open();
   local_queue_status_.Open();
+  cohort_status_.Open();
   adopted_.Begin(epoch);
   jobs_.Lead(engine_.get());
   workload_controller_.Lead(engine_.get());
-  if (!options_.release) retention_.Open();
+  machines_.Lead();
+  if (!options_.release) {
+    retention_.Open();
+    check_finalizers_.Open();
+  }
   for (const auto& [name, queue] : catalog_.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [key, queue] : catalog_.local_queues) local_queue_status_.Touch({key.first, key.second});
+  for (const auto& [name, cohort] : catalog_.cohorts) cohort_status_.Touch({"", name});
   spdlog::info("leading{}", LogFields({{"epoch", std::to_string(epoch)}}));
   DecideSoon();
 }
@@ -589,28 +687,33 @@ void Controller::Impl::Decide() {
     });
     telemetry_->AdmissionAttempt(admitted, env_.clock->Mono() - begun);
   }
+  for (const auto& made : engine_->TakeTargetRecomputations()) telemetry_->TargetsRecomputed(made);
   for (const engine::Decision& decision : decisions) {
     if (!workload_controller_.Decided(decision)) jobs_.Decided(decision);
   }
+  ungater_.ClaimsChanged();
   const engine::ChangedQueues changed = engine_->TakeChangedQueues();
   for (const std::string& name : changed.cluster_queues) cluster_queue_status_.Touch({"", name});
   for (const auto& [ns, name] : changed.local_queues) local_queue_status_.Touch({ns, name});
+  for (const std::string& name : changed.cohorts) cohort_status_.Touch({"", name});
   ArmDue();
 }
 
 void Controller::Impl::ReleaseRecords() {
-  const size_t left = jobs_.ReleaseRecords();
-  if (left != release_left_) spdlog::info("admission records are left{}", LogFields({{"jobs", std::to_string(left)}}));
-  release_left_ = left;
-  if (left > 0) DecideAt(env_.clock->Mono() + kReleasePoll);
+  JobController::ReleaseProgress progress = jobs_.ReleaseRecords();
+  std::string told = LogFields({{"jobs", std::to_string(progress.left)}, {"waitsFor", progress.waits_for}});
+  if (told != release_told_) spdlog::info("admission records are left{}", told);
+  release_told_ = std::move(told);
+  release_left_ = progress.left;
+  release_problems_ = std::move(progress.problems);
+  if (progress.left > 0) DecideAt(env_.clock->Mono() + kReleasePoll);
 }
 
 void Controller::Impl::ArmDue() {
   env_.executor->Cancel(std::exchange(due_timer_, 0));
   const WallTime due = engine_->NextDue();
   if (!due.IsSet()) return;
-  const Duration wait = std::max(due - env_.clock->Now(), Duration(std::chrono::milliseconds(1)));
-  DecideAt(env_.clock->Mono() + wait);
+  DecideAt(env_.clock->Mono() + std::max(due - env_.clock->Now(), Duration(std::chrono::milliseconds(1))));
 }
 
 void Controller::Impl::DecideAt(MonoTime when) {
@@ -652,7 +755,8 @@ Health Controller::Impl::health() const {
   out.lease_healthy = elector_ == nullptr || elector_->healthy();
   ForEachInformer([&out](const char* kind, const auto& informer) {
     if (!informer.synced()) out.not_synced.emplace_back(kind);
-    out.informers.push_back({kind, informer.reflector().lists(), informer.reflector().watch_cuts()});
+    out.informers.push_back({kind, informer.reflector().lists(), informer.reflector().watch_cuts(),
+                             static_cast<int64_t>(informer.objects().size())});
     if (!informer.reflector().problem().empty()) {
       out.problems.push_back(Cat("watch of ", kind, ": ", informer.reflector().problem()));
     }
@@ -665,18 +769,21 @@ Health Controller::Impl::health() const {
   });
   for (std::string& problem : spec_problems_.Standing()) out.problems.push_back(std::move(problem));
   out.synced = out.not_synced.empty();
-  if (std::string problem = kueue_.problem(); !problem.empty()) out.problems.push_back(std::move(problem));
-  if (!server_.problem().empty()) out.problems.push_back(server_.problem());
+  for (const std::string& problem :
+       {kueue_.problem(), server_.problem(), conversion_.problem(), identity_.problem(), rights_.problem()}) {
+    if (!problem.empty()) out.problems.push_back(problem);
+  }
   for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
+  for (const std::string& problem : release_problems_) out.problems.push_back(problem);
   out.release_left = release_left_;
   return out;
 }
 
 // ---- the public face ----------------------------------------------------------------------------
 
-Controller::Controller(Environment env, k8s::Client* client, const gang::Room* room, Options options,
-                       engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership)
-    : impl_(std::make_unique<Impl>(env, client, room, std::move(options), telemetry, std::move(lost_leadership))) {}
+Controller::Controller(Environment env, k8s::Client* client, Options options, engine::Telemetry* telemetry,
+                       std::function<void(std::string why)> lost_leadership)
+    : impl_(std::make_unique<Impl>(env, client, std::move(options), telemetry, std::move(lost_leadership))) {}
 
 Controller::~Controller() = default;
 
@@ -685,5 +792,6 @@ void Controller::Stop(std::function<void()> done) { impl_->Stop(std::move(done))
 Health Controller::health() const { return impl_->health(); }
 const engine::EngineSet* Controller::engine() const { return impl_->engine(); }
 const FinishedCounts& Controller::finished() const { return impl_->finished(); }
+std::map<std::string, EvictingCount> Controller::evicting() const { return impl_->evicting(); }
 
 }  // namespace muster::controller

@@ -151,7 +151,11 @@ ShapedPod MakeShape(const PodTemplate& pod, const RequestContext& context, std::
   gang::PodResources resources = pod.resources;
   gang::AdjustResources(&resources, context.limits, context.class_overhead);
   ShapedPod shaped;
-  shaped.shape.requests = gang::ToAmounts(gang::Configure(gang::PodRequests(resources), context.config));
+  const gang::ResourceList requests = gang::PodRequests(resources);
+  shaped.shape.requests = gang::ToAmounts(gang::Configure(requests, context.config));
+  if (auto on_node = gang::ToAmounts(requests); on_node != shaped.shape.requests) {
+    shaped.shape.node_requests = std::move(on_node);
+  }
   shaped.shape.node_selector = pod.node_selector;
   shaped.shape.required_affinity = pod.required_affinity;
   shaped.shape.tolerations = pod.tolerations;

@@ -1,5 +1,6 @@
 // ResourceFlavor, ClusterQueue, Cohort, LocalQueue, Namespace.
 #include "muster/controller/decode.h"
+#include "muster/controller/names.h"
 
 namespace muster::controller {
 
@@ -45,6 +46,8 @@ constexpr Choice<engine::FungibilityPolicy> kFungibility[] = {
 constexpr Choice<engine::FungibilityPreference> kPreferences[] = {
     {"BorrowingOverPreemption", engine::FungibilityPreference::kBorrowingOverPreemption},
     {"PreemptionOverBorrowing", engine::FungibilityPreference::kPreemptionOverBorrowing}};
+constexpr Choice<bool> kAdmissionModes[] = {{"NoAdmissionFairSharing", false},
+                                            {"UsageBasedAdmissionFairSharing", true}};
 
 // Of two names of one field, the one that is there.
 JsonValue Either(JsonValue object, std::string_view name, std::string_view other) {
@@ -96,6 +99,10 @@ engine::FairWeight DecodeFairWeight(JsonValue spec) {
     weight.Fail(std::string(quantity.status().message()));
     return {};
   }
+  if (quantity->IsNegative()) {
+    weight.Fail("must not be negative");
+    return {};
+  }
   const Quantity nanos = *quantity * Quantity::FromInteger(1'000'000'000);
   return {nanos.ToAmount("").value};
 }
@@ -133,6 +140,7 @@ engine::ResourceFlavor DecodeResourceFlavor(JsonValue object) {
   flavor.node_taints = DecodeTaints(spec["nodeTaints"]);
   flavor.tolerations = DecodeTolerations(spec["tolerations"]);
   flavor.topology_name = spec["topologyName"].String();
+  flavor.autoscaled = object["metadata"]["annotations"][kAutoscaledAnnotation].String() == "true";
   return flavor;
 }
 
@@ -158,6 +166,7 @@ engine::ClusterQueue DecodeClusterQueue(JsonValue object) {
   queue.admission_checks = DecodeAdmissionChecks(spec);
   queue.stop_policy = DecodeChoice(spec["stopPolicy"], engine::StopPolicy::kNone, kStopPolicies);
   queue.fair_weight = DecodeFairWeight(spec);
+  queue.usage_based_admission = DecodeChoice(spec["admissionScope"]["admissionMode"], false, kAdmissionModes);
   return queue;
 }
 

@@ -16,6 +16,7 @@ std::vector<PodSetTemplate> DecodePodSets(JsonValue pod_sets) {
     pod_set.count = item["count"].Count(1);
     pod_set.min_count = item["minCount"].OptionalCount();
     pod_set.pod = DecodePodTemplate(item["template"]);
+    pod_set.topology = DecodeTopologyRequest(item["topologyRequest"]);
     decoded.push_back(std::move(pod_set));
   });
   return decoded;
@@ -59,6 +60,7 @@ engine::Workload DecodeWorkloadObject(JsonValue object, const RequestContext& co
       decoded.count -= std::min(done->second, pod_set.count);
     }
     decoded.min_count = pod_set.min_count;
+    decoded.topology = pod_set.topology;
     ShapedPod shaped = MakeShape(pod_set.pod, context, pod_set.name);
     decoded.shape = shapes->Intern(std::move(shaped.shape));
     workload.invalid.insert(workload.invalid.end(), shaped.invalid.begin(), shaped.invalid.end());

@@ -6,6 +6,7 @@
 
 #include "json_parts.h"
 #include "muster/controller/names.h"
+#include "muster/controller/topology_request.h"
 #include "muster/core/hash.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/json_writer.h"
@@ -73,6 +74,8 @@ TemplateView ReadView(JsonValue pod_template) {
   out.annotations = pod_template["metadata"]["annotations"].Map();
   out.node_selector = pod_template["spec"]["nodeSelector"].Map();
   out.tolerations = ReadTolerations(pod_template["spec"]["tolerations"]);
+  pod_template["spec"]["schedulingGates"].ForEach(
+      [&out](JsonValue gate) { out.scheduling_gates.push_back(gate["name"].String()); });
   return out;
 }
 
@@ -80,7 +83,8 @@ std::string SpecRest(JsonValue spec) {
   k8s::JsonWriter out;
   out.StartObject();
   spec.ForEachField([&out](std::string_view key, JsonValue value) {
-    if (key != "nodeSelector" && key != "tolerations" && value.present()) out.Key(key).Raw(value.Raw());
+    const bool injected = key == "nodeSelector" || key == "tolerations" || key == "schedulingGates";
+    if (!injected && value.present()) out.Key(key).Raw(value.Raw());
   });
   out.EndObject();
   return out.Take();
@@ -143,6 +147,8 @@ std::string_view Job::prebuilt() const {
   return named.empty() ? Label(kPrebuiltWorkloadName) : named;
 }
 
+bool Job::elastic() const { return Annotation(kElasticJobAnnotation) == "true"; }
+
 const k8s::Condition* Job::Outcome() const {
   for (const k8s::Condition& condition : status.conditions) {
     if (condition.status == "True" && (condition.type == "Complete" || condition.type == "Failed")) return &condition;
@@ -168,6 +174,8 @@ absl::StatusOr<Job> DecodeJob(std::string_view json, TextTable* texts, bool keep
   const JsonValue pod_template = spec["template"];
   job.view = ReadView(pod_template);
   job.template_has_metadata = pod_template["metadata"].present();
+  pod_template["spec"]["schedulingGates"].ForEach(
+      [&job](JsonValue gate) { job.gated = job.gated || gate["name"].String() == kElasticJobAnnotation; });
   job.pod = DecodePodTemplate(pod_template);
   job.containers_hash = ContainersHash(pod_template["spec"]);
   // A running Job's template is needed only if its Workload is missing; then the Job is read again.
@@ -209,9 +217,22 @@ int32_t ReclaimablePods(const Job& job, const JobShape& shape) {
   return pods - std::max(PodsLeft(job, shape), std::clamp(job.status.active, 0, pods));
 }
 
+bool AllPodsReady(const Job& job) {
+  const int64_t there = int64_t{job.status.succeeded} + job.status.ready + job.status.uncounted_succeeded;
+  const int32_t pods = CurrentShape(job).pod_count();
+  // Those that gates hold cannot be ready.
+  const bool held_back = job.record != nullptr && HoldsPodsBack(job) && !job.record->admission.pod_sets.empty();
+  return there >= (held_back ? std::min(pods, job.record->admission.pod_sets.front().count) : pods);
+}
+
 std::string WorkloadNameOf(const Job& job) {
   if (const std::string_view name = job.prebuilt(); !name.empty()) return std::string(name);
-  return WorkloadName("Job", "batch", job.meta.name, job.meta.uid);
+  return SliceName(job, job.record == nullptr ? std::nullopt : job.record->slice);
+}
+
+std::string SliceName(const Job& job, std::optional<int64_t> slice) {
+  return WorkloadName("Job", "batch", job.meta.name, job.meta.uid,
+                      slice.has_value() ? std::to_string(*slice) : std::string());
 }
 
 WrittenRequests RequestsOf(const PodTemplate& pod) {
@@ -220,13 +241,17 @@ WrittenRequests RequestsOf(const PodTemplate& pod) {
   return gang::ToAmounts(gang::PodRequests(resources));
 }
 
-bool RunsAsAdmitted(const Job& job, const Record& record) {
+bool RunsAsAdmitted(const Job& job, const Record& record, bool resizes) {
+  if (record.admission.pod_sets.size() != 1 || (job.elastic() && job.gated && !HoldsPodsBack(job))) return false;
   const JobShape now = CurrentShape(job);
-  return record.admission.pod_sets.size() == 1 && record.pod_count() == now.pod_count() &&
-         PodsLeft(job, now) <= record.admission.pod_sets.front().count &&
+  const bool as_many =
+      record.pod_count() == now.pod_count() && PodsLeft(job, now) <= record.admission.pod_sets.front().count;
+  return (resizes || as_many) &&
          record.max_execution_seconds.value_or(WantedMaxExecutionSeconds(job)) == WantedMaxExecutionSeconds(job) &&
          (!record.requests.has_value() || *record.requests == RequestsOf(job.pod));
 }
+
+bool HoldsPodsBack(const Job& job) { return job.gated && job.view.labels.contains(kElasticPodLabel); }
 
 absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job) {
   const std::string_view text = job.Annotation(kMinParallelismAnnotation);
@@ -254,6 +279,11 @@ absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job) {
 int64_t WantedMaxExecutionSeconds(const Job& job) {
   const auto seconds = MaxExecutionSeconds(job);
   return seconds.ok() ? seconds->value_or(0) : 0;
+}
+
+absl::StatusOr<gang::TopologyRequest> TopologyRequestOf(const Job& job) {
+  const JobShape shape = OriginalShape(job);
+  return ReadTopologyRequest(shape.view.annotations, shape.pod_count());
 }
 
 bool CompletionsFollowParallelism(const Job& job) {

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "muster/controller/names.h"
 #include "muster/controller/reason_text.h"
+#include "muster/controller/topology_request.h"
 #include "muster/core/check.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
@@ -23,6 +24,12 @@ constexpr Duration kAskPause = std::chrono::seconds(1);
 constexpr Duration kGonePause = std::chrono::seconds(5);
 // A stop must not wait long for its next try.
 constexpr Duration kRepeatMax = std::chrono::seconds(15);
+
+QueueIndex::Queue QueueOf(const Job& job) { return {job.meta.ns, std::string(job.queue_name())}; }
+
+bool SameLabels(const Job& a, const Job& b) {
+  return &a == &b || (a.meta.labels == b.meta.labels && a.meta.annotations == b.meta.annotations);
+}
 
 bool ShowsReason(const Workload* workload, const engine::Reason& reason) {
   if (workload == nullptr) return false;
@@ -48,6 +55,10 @@ JobController::Entry* JobController::Find(const std::string& uid) {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
+bool JobController::IsQueued(const Job& job) const {
+  return IsManaged(job, *deps_.catalog, *deps_.options) && RunByJobController(job);
+}
+
 void JobController::Apply(engine::Event event) {
   engine_->Apply(event);
   deps_.decide();
@@ -56,10 +67,17 @@ void JobController::Apply(engine::Event event) {
 void JobController::JobChanged(std::shared_ptr<const Job> job) {
   const std::string uid = job->meta.uid;
   departed_.erase(uid);
-  Entry& entry = entries_[uid];
+  const auto it = entries_.try_emplace(uid).first;
+  Entry& entry = it->second;
   const bool is_new = entry.job == nullptr;
+  if (is_new || entry.job->queue_name() != job->queue_name()) {
+    if (!is_new) by_queue_.Remove(QueueOf(*entry.job), it->first);
+    by_queue_.Add(QueueOf(*job), it->first);
+  }
   if (is_new) entry.queued_since = job->meta.creation;
-  const bool renamed = is_new || entry.job->prebuilt() != job->prebuilt();
+  // While this process leads, it is its own writes that change the slice.
+  const bool resized = !leading() && job->record != nullptr && job->record->slice != entry.slice;
+  const bool renamed = is_new || resized || entry.job->prebuilt() != job->prebuilt();
   if (renamed) ForgetPrebuilt(entry);
   entry.job = std::move(job);
   if (renamed) {
@@ -70,6 +88,7 @@ void JobController::JobChanged(std::shared_ptr<const Job> job) {
   if (SharedText text = std::exchange(arriving_template_, nullptr); text != nullptr) {
     entry.spec_rest = leading() && workloads_.Known(uid) == nullptr ? std::move(text) : nullptr;
   }
+  CompleteRecord(&entry);
   Reconcile(&entry);
 }
 
@@ -79,21 +98,29 @@ void JobController::JobDeleted(const Job& last) {
   const auto it = entries_.find(last.meta.uid);
   if (it == entries_.end()) return;
   ForgetPrebuilt(it->second);
+  by_queue_.Remove(QueueOf(*it->second.job), it->first);
   Entry entry = std::move(it->second);
   entries_.erase(it);
   deps_.env.executor->Cancel(std::exchange(entry.timer, 0));
   entry.job = std::make_shared<const Job>(last);
   if (leading()) CatchUp(&entry);
   if (entry.told.has_value() && leading()) Apply(engine::WorkloadDeleted{last.meta.uid});
+  deps_.claim_changed(last.meta.uid);
+  refusals_.erase(last.meta.uid);
   Depart(std::move(entry));
 }
 
 void JobController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   const std::optional<JobRef> job = JobOf(workload->meta);
   if (!job.has_value()) return;
+  if (IsReplaced(*workload)) return;
+  if (const std::string holder = HolderOf(workload->meta, job->uid); holder != job->uid) {
+    return workloads_.Observe(holder, workload);
+  }
   const std::string& uid = job->uid;
   const bool stuck = workload->meta.deletion.IsSet() && HasKueueFinalizer(*workload);
   const auto before = workloads_.Known(uid);
+  if (Entry* of = Find(uid); of != nullptr && !of->slice.has_value()) TakeSliceName(workload->meta, of);
   workloads_.Observe(uid, workload);
   Entry* entry = Find(uid);
   // Others that name the Job say nothing about it.
@@ -115,6 +142,11 @@ void JobController::WorkloadDeleted(const Workload& last) {
   const std::optional<JobRef> job = JobOf(last.meta);
   if (!job.has_value()) return;
   const std::string& uid = job->uid;
+  if (replaced_.erase(last.meta.uid) > 0) {
+    departed_.erase(last.meta.uid);
+    workloads_.Forget(last.meta.uid);
+    return;
+  }
   const bool was_another = workloads_.Deleted(uid, last.meta.uid);
   // Of a Job that is gone nothing is left now.
   if (Find(uid) == nullptr && workloads_.Known(uid) == nullptr) {
@@ -166,22 +198,18 @@ void JobController::AskWhyDeleted(Entry* entry) {
 
 void JobController::CatalogChanged(const std::string& ns) {
   if (!leading()) return;
-  for (auto& [uid, entry] : entries_) {
-    if (ns.empty() || entry.job->meta.ns == ns) Reconcile(&entry);
+  if (!ns.empty()) {
+    for (const std::string& uid : by_queue_.OfNamespace(ns)) Reconcile(Find(uid));
+    return;
   }
+  for (auto& [uid, entry] : entries_) Reconcile(&entry);
 }
 
-void JobController::QueueChanged(const std::string& ns, const std::string& local_queue,
-                                 const std::string& cluster_queue) {
+void JobController::QueueChanged(const QueueIndex::Queue& queue) {
   if (!leading()) return;
-  for (auto& [uid, entry] : entries_) {
-    if (entry.finished || entry.claim.has_value()) continue;
-    const std::string queue(entry.job->queue_name());
-    const auto lq = deps_.catalog->local_queues.find({entry.job->meta.ns, queue});
-    const bool hit = local_queue.empty()
-                         ? lq != deps_.catalog->local_queues.end() && lq->second.cluster_queue == cluster_queue
-                         : entry.job->meta.ns == ns && queue == local_queue;
-    if (hit) TouchWorkload(entry, Urgency::kLeisure);
+  for (const std::string& uid : by_queue_.Of(queue)) {
+    const Entry& entry = *Find(uid);
+    if (!entry.finished && !entry.claim.has_value()) TouchWorkload(entry, Urgency::kLeisure);
   }
 }
 
@@ -192,6 +220,7 @@ void JobController::Lead(engine::EngineSet* engine) {
   workloads_.Open();
   for (auto& [uid, entry] : entries_) {
     entry.adopted_finished = entry.job->Outcome() != nullptr;
+    CompleteRecord(&entry);
     CountStopped(&entry);
     if (const auto known = workloads_.Known(uid); known != nullptr) {
       entry.workload_seen = true;
@@ -207,6 +236,7 @@ void JobController::Lead(engine::EngineSet* engine) {
       }
     }
   }
+  CollectTaken();
   // Held claims first: nothing is decided before all of them are known.
   for (auto& [uid, entry] : entries_) Reconcile(&entry);
   std::vector<std::string> stuck;
@@ -261,17 +291,6 @@ void JobController::DeclareOrphan(const std::string& uid) {
   workloads_.Touch(uid, Urgency::kLeisure);
 }
 
-bool JobController::AnyRecord() const {
-  if (std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.second.job->record != nullptr; })) {
-    return true;
-  }
-  bool any = false;
-  workloads_.ForEach([&any](const std::string&, const Workload& workload) {
-    any = any || (IsRecordHolder(workload) && HoldsQuota(workload));
-  });
-  return any;
-}
-
 uint64_t JobController::HighestTerm() const {
   uint64_t highest = 0;
   // Runs without election count in other numbers, which no term comes near.
@@ -288,12 +307,21 @@ uint64_t JobController::HighestTerm() const {
 void JobController::Decided(const engine::Decision& decision) {
   if (const auto* admit = std::get_if<engine::Admit>(&decision)) return HandleAdmit(*admit);
   if (const auto* evict = std::get_if<engine::Evict>(&decision)) return HandleEvict(*evict);
-  HandleHold(std::get<engine::Hold>(decision));
+  if (const auto* grow = std::get_if<engine::Grow>(&decision)) return HandleGrow(*grow);
+  if (const auto* replace = std::get_if<engine::Replace>(&decision)) return HandleReplace(*replace);
+  if (const auto* withdraw = std::get_if<engine::Withdraw>(&decision)) return HandleWithdraw(*withdraw);
+  if (const auto* hold = std::get_if<engine::Hold>(&decision)) HandleHold(*hold);
 }
 
 void JobController::HandleHold(const engine::Hold& hold) {
   Entry* entry = Find(hold.uid);
   if (entry == nullptr) return;
+  if (hold.growth) {
+    entry->growth_reason = hold.reason;
+    HideForeign(entry->job->meta.ns, &*entry->growth_reason);
+    TouchWorkload(*entry, Urgency::kLeisure);
+    return;
+  }
   if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
   // What a former process has told is not told again.
   const bool told = !entry->reason.has_value() && ShowsReason(workloads_.Known(hold.uid).get(), hold.reason);
@@ -309,19 +337,11 @@ void JobController::HandleHold(const engine::Hold& hold) {
 void JobController::HandleEvict(const engine::Evict& evict) {
   Entry* entry = Find(evict.uid);
   if (entry == nullptr || !entry->claim.has_value() || entry->claim->record.claim != evict.claim) return;
-  PreemptionParties parties;
-  if (const Entry* preemptor = Find(evict.preemptor_uid); preemptor != nullptr) {
-    const auto known = workloads_.Known(evict.preemptor_uid);
-    parties.preemptor_workload_uid = known == nullptr ? std::string() : known->meta.uid;
-    parties.preemptor_job_uid = evict.preemptor_uid;
-    parties.preemptor_path = deps_.catalog->QueuePath(Queue(*preemptor).cluster_queue);
-    parties.preemptee_path = deps_.catalog->QueuePath(entry->claim->record.admission.cluster_queue);
-  }
-  Eviction eviction =
-      NewEviction(*entry, std::string(EvictedReason(evict.reason)), EvictedMessage(evict.reason, parties));
-  eviction.preemption_reason = PreemptedReason(evict.reason);
-  eviction.preemptor_uid = evict.preemptor_uid;
-  OrderStop(entry, std::move(eviction));
+  Claim& claim = *entry->claim;
+  if (claim.eviction.has_value()) return;
+  Eviction eviction = deps_.evictions->Describe(evict, claim.record.admission.cluster_queue);
+  CompleteEviction(*entry, &eviction);
+  OrderStop(entry, std::move(eviction), evict);
 }
 
 // ---- the order of things ------------------------------------------------------------------------
@@ -411,6 +431,7 @@ void JobController::ReconcileFree(Entry* entry) {
     return;
   }
   Tell(entry, std::nullopt);
+  AwaitRequeue(entry);
   if (!entry->busy && entry->reservation == nullptr) RestoreIfShown(entry);
 }
 
@@ -421,6 +442,7 @@ void JobController::ReconcileClaim(Entry* entry) {
       return ReconcilePlanned(entry);
     case ClaimState::kWritten:
     case ClaimState::kActive:
+      SeeSizeWritten(entry);
       if (const Record* record = entry->job->record.get(); record != nullptr &&
                                                            record->claim == entry->claim->record.claim &&
                                                            record->admission != entry->claim->record.admission) {
@@ -471,28 +493,34 @@ void JobController::ReportProblem(Entry* entry, const absl::Status& problem) {
 // Tells the engine of the Job as it is, if that is news to it.
 void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   const Job& job = *entry->job;
+  const Turn turn = entry->claim.has_value() ? Turn{entry->not_before, {}} : TurnOf(*entry);
   Told now{job.meta.generation,
-           job.meta.labels,
-           job.meta.annotations,
            IsActive(*entry),
-           entry->not_before,
+           turn.not_before,
+           turn.queue_time,
            deps_.catalog->version,
            job.deleting(),
            entry->claim.has_value(),
            NeededPods(*entry),
+           Resizes(*entry),
+           GrowthQueueTime(entry),
            entry->prepared == nullptr ? 0 : PriorityOf(*entry).value,
            0,
+           {},
            {}};
-  if (const auto known = workloads_.Known(job.meta.uid); known != nullptr && known->meta.name == job.prebuilt()) {
-    now.prebuilt_generation = known->meta.generation;
-    now.prebuilt_annotations = known->meta.annotations;
+  if (const auto known = workloads_.Known(job.meta.uid); known != nullptr) {
+    now.preemption_gates = ClosedGates(known->preemption_gates, known->status.preemption_gates);
+    if (known->meta.name == job.prebuilt()) {
+      now.prebuilt_generation = known->meta.generation;
+      now.prebuilt_annotations = known->meta.annotations;
+    }
   }
-  entry->told_of = entry->job;
-  if (entry->told == now && !held.has_value()) return;
-  if (entry->told.has_value() && entry->told->holds && now.holds && entry->told->pods < now.pods) {
+  const std::shared_ptr<const Job> told_of = std::exchange(entry->told_of, entry->job);
+  if (entry->told == now && SameLabels(*told_of, job) && !held.has_value()) return;
+  if (entry->told.has_value() && entry->told->holds && now.holds && !now.resizes && entry->told->pods < now.pods) {
     SayPodsRunAgain(*entry, now.pods - entry->told->pods);
   }
-  if (entry->told.has_value()) SayIfGateCleared(entry);
+  if (entry->told.has_value()) SayIfGateCleared(entry, *told_of);
   const bool good = Prepare(entry);
   if (!good && !entry->claim.has_value() && !held.has_value()) {
     Untell(entry);
@@ -503,15 +531,22 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   engine::Workload workload = entry->prepared->workload;
   workload.active = entry->told->active;
   workload.priority = entry->told->priority;
-  workload.not_before = entry->not_before;
+  workload.preemption_gates = entry->told->preemption_gates;
+  workload.not_before = turn.not_before;
+  if (turn.queue_time.IsSet()) workload.queue_time = turn.queue_time;
   if (entry->claim.has_value()) {
     // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.
     workload.local_queue = entry->claim->record.local_queue;
     workload.pod_sets.front().count = entry->told->pods;
+    workload.elastic = entry->told->resizes;
+    workload.growth_queue_time = entry->told->growth_queue_time;
   }
   if (held.has_value()) {
-    workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};
+    workload.held = ToHeldClaim(*held);
+    workload.held->preemptor_uid = QueuesAs(held->preemptor_uid);
+    workload.held->pods_ready = entry->claim->pods_ready.ready();
   }
+  workload.last_eviction = PastEviction(*entry);
   TouchWorkload(*entry, Urgency::kLeisure);
   Apply(engine::WorkloadChanged{std::move(workload)});
 }
@@ -529,7 +564,7 @@ bool JobController::AdoptHeld(Entry* entry) {
   const bool strict = deps_.options->wait_for_terminating_pods;
   const auto held = [&] { return FindHeld(*entry->job, known.get(), strict); };
   if (!held().has_value()) return false;
-  if (const Job& job = *entry->job; job.record != nullptr) {
+  if (const Job& job = *entry->job; job.record != nullptr && held()->started) {
     const Prepared prepared = PrepareOf(job);
     if (std::string doubt = RecordDoubt(job, known.get(), *prepared.workload.pod_sets.front().shape,
                                         deps_.options->ignore_undeclared_resources);
@@ -545,6 +580,28 @@ bool JobController::AdoptHeld(Entry* entry) {
     return true;
   }
   return false;
+}
+
+// Where its pods go stands on the Workload; the record says that there is something.
+void JobController::CompleteRecord(Entry* entry) {
+  const Record* record = entry->job->record.get();
+  if (record == nullptr || !record->placed || HasPlaces(record->admission)) return;
+  engine::Admission whole;
+  if (entry->claim.has_value() && entry->claim->record.claim == record->claim) {
+    whole = entry->claim->record.admission;
+  } else if (const auto known = workloads_.Known(entry->job->meta.uid);
+             known != nullptr && known->status.admission.has_value()) {
+    if (auto shown = FromApi(*known->status.admission); shown.ok()) whole = *std::move(shown);
+  }
+  // It may be that of another admission.
+  engine::Admission bare = whole;
+  for (engine::PodSetAssignment& pod_set : bare.pod_sets) pod_set.topology.reset();
+  if (bare != record->admission) return;
+  auto completed = std::make_shared<Record>(*record);
+  completed->admission = std::move(whole);
+  auto job = std::make_shared<Job>(*entry->job);
+  job->record = std::move(completed);
+  entry->job = std::move(job);
 }
 
 // From here on the record counts as none. The next write that starts or stops the Job replaces it.
@@ -567,7 +624,8 @@ void JobController::SayRecordProblem(Entry* entry) {
 void JobController::Adopt(Entry* entry, Held held) {
   const Job& job = *entry->job;
   const std::string& uid = job.meta.uid;
-  held.claim = deps_.adopted->Adopt(held.claim, uid);
+  // A start is of the term in which it is made: the API server lets no other through (muster-fence).
+  held.claim = held.started ? deps_.adopted->Adopt(held.claim, uid) : deps_.adopted->New();
   TellHeld(entry, held);
   if (engine_->ViewWorkload(uid)->claim != held.claim) {
     // It was given up before, and turned out to be true after all.
@@ -578,9 +636,12 @@ void JobController::Adopt(Entry* entry, Held held) {
   if (held.state == ClaimState::kLeaving && claim.record.eviction.has_value()) {
     claim.eviction = claim.record.eviction;
     claim.evicted_at = claim.eviction->at;
+    WatchEviction(entry);
   }
   spdlog::info("a job is found admitted{}",
                JobFields(job, {{"clusterQueue", held.admission.cluster_queue}, {"claim", held.claim.ToString()}}));
+  // A former process may have died before the Workload was replaced.
+  if (entry->slice.has_value()) ReplaceSlice(entry);
   TouchWorkload(*entry, Urgency::kLeisure);
   Reconcile(entry);
 }
@@ -588,13 +649,18 @@ void JobController::Adopt(Entry* entry, Held held) {
 void JobController::TellHeld(Entry* entry, const Held& held) {
   Claim claim;
   claim.state = held.state;
-  // Only its prebuilt Workload tells of it: the start is still to come.
+  // Only its Workload tells of it: the start is still to come.
   claim.reserved = !held.started && held.state != ClaimState::kLeaving;
+  claim.on_workload = claim.reserved;
+  claim.admitted = held.admitted;
   if (claim.reserved) claim.state = ClaimState::kPlanned;
-  claim.record = entry->job->record != nullptr ? *entry->job->record : LostRecord(*entry, held);
+  claim.record = entry->job->record != nullptr && held.started ? *entry->job->record : LostRecord(*entry, held);
   claim.record.claim = held.claim;
   entry->claim = std::move(claim);
+  entry->claim->pods_ready = FoundPodsReady(*entry);
   Tell(entry, held);
+  deps_.claim_changed(entry->job->meta.uid);
+  deps_.size_changed(entry->job->meta.uid);
 }
 
 Record JobController::LostRecord(const Entry& entry, const Held& held) const {
@@ -604,9 +670,11 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   record.job_uid = job.meta.uid;
   record.local_queue = held.local_queue;
   record.admission = held.admission;
+  record.placed = HasPlaces(held.admission);
   record.reserved_at = held.reserved_at;
   record.requests = RequestsOf(job.pod);
   record.past_execution_seconds = PastExecutionSeconds(entry);
+  record.admitted_at = held.admitted_at;
   const auto known = workloads_.Known(job.meta.uid);
   if (held.state == ClaimState::kLeaving && known != nullptr) record.eviction = ShownEviction(known->status);
   if (held.admission.pod_sets.empty() || known == nullptr) return record;
@@ -614,7 +682,12 @@ Record JobController::LostRecord(const Entry& entry, const Held& held) const {
   // What was injected is what would be injected and is there now.
   if (auto wanted = MakeInjection(assignment, held.admission.cluster_queue, held.local_queue, known->meta.name,
                                   deps_.catalog->flavors);
-      wanted.ok()) {
+      wanted.ok() &&
+      AddUpdates(known->status.checks, ChecksOf(entry).value_or(CheckNames()), assignment.name, {}, &*wanted).ok()) {
+    Labels asked = job.view.annotations;
+    asked.erase(std::string(kUnconstrainedTopologyAnnotation));
+    AddPlaces(assignment, asked, &*wanted);
+    if (HoldsPodsBack(job)) wanted->labels.emplace(kElasticPodLabel, "true");
     TemplateView without = Restore(job.view, *wanted);
     if (auto again = Inject(without, *wanted); again.ok() && again->result == job.view) record.injected = again->added;
   }
@@ -633,28 +706,28 @@ void JobController::Finish(Entry* entry) {
   const Job& job = *entry->job;
   const WallTime now = deps_.env.clock->Now();
   if (entry->claim.has_value()) {
-    entry->last_admission = entry->claim->record.admission;
-    entry->last_reserved_at = entry->claim->record.reserved_at;
-    // One that was ordered and never made was none.
-    entry->last_eviction = entry->claim->record.eviction;
+    // An eviction that was ordered and never made was none.
+    const Record& record = entry->claim->record;
+    entry->end =
+        End{record.admission, record.reserved_at, record.executing_since(), record.eviction, entry->claim->pods_ready};
   } else if (job.record != nullptr) {
-    entry->last_admission = job.record->admission;
-    entry->last_reserved_at = job.record->reserved_at;
-    entry->last_eviction = job.record->eviction;
+    entry->end =
+        End{job.record->admission, job.record->reserved_at, job.record->executing_since(), job.record->eviction, {}};
   }
   const int64_t past = PastExecutionSeconds(*entry);
   const engine::QueueRef queue = Queue(*entry);
   if (entry->prepared == nullptr) Prepare(entry);  // it had ended before it was ever told of
   entry->claim.reset();
   Untell(entry);
+  deps_.claim_changed(job.meta.uid);
   TouchWorkload(*entry, Urgency::kNow);
   const auto known = workloads_.Known(job.meta.uid);
   const bool known_finished = known != nullptr && k8s::IsTrue(known->status.conditions, "Finished");
-  if (known_finished || (known == nullptr && (entry->adopted_finished || !entry->last_admission.has_value()))) return;
+  if (known_finished || (known == nullptr && (entry->adopted_finished || !entry->end.has_value()))) return;
   JobEvent(job, "Normal", "FinishedWorkload", "Finish",
            Cat("Workload '", job.meta.ns, "/", entry->workload, "' is declared finished"));
-  if (entry->last_admission.has_value()) {
-    deps_.telemetry->Finished(queue, AddClamped(SecondsClamped(past), now - entry->last_reserved_at));
+  if (entry->end.has_value()) {
+    deps_.telemetry->Finished(queue, AddClamped(SecondsClamped(past), now - entry->end->since));
   }
   spdlog::info("a job has finished{}", JobFields(job, {{"outcome", job.Succeeded() ? "succeeded" : "failed"}}));
 }

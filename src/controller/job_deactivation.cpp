@@ -10,8 +10,6 @@ namespace {
 
 using engine::ClaimState;
 
-constexpr std::string_view kTimeOver = "exceeding the maximum execution time";
-
 bool IsOwn(const std::optional<Eviction>& eviction) {
   return eviction.has_value() && eviction->reason == kDeactivated && !eviction->underlying_cause.empty();
 }
@@ -22,10 +20,24 @@ int64_t JobController::PastExecutionSeconds(const Entry& entry) const {
   if (entry.claim.has_value() && entry.claim->record.past_execution_seconds.has_value()) {
     return *entry.claim->record.past_execution_seconds;
   }
-  if (entry.past_execution_seconds.has_value()) return *entry.past_execution_seconds;
+  if (const auto counted = CountedSeconds(entry); counted.has_value()) return *counted;
   const auto known = workloads_.Known(entry.job->meta.uid);
   if (known == nullptr || TimeWasReset(*known)) return 0;
   return known->status.past_execution_seconds;
+}
+
+// The time is the Workload's: a Job that is given another prebuilt one begins anew. One that Muster makes again is the
+// same to its user.
+std::optional<int64_t> JobController::CountedSeconds(const Entry& entry) const {
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  const bool another = known != nullptr && known->meta.uid != entry.past_workload && !entry.job->prebuilt().empty();
+  return another ? std::nullopt : entry.past_execution_seconds;
+}
+
+void JobController::CountSeconds(Entry* entry, int64_t seconds) {
+  const auto known = workloads_.Known(entry->job->meta.uid);
+  entry->past_execution_seconds = seconds;
+  entry->past_workload = known == nullptr ? std::string() : known->meta.uid;
 }
 
 int64_t JobController::MaxExecutionSecondsOf(const Entry& entry) const {
@@ -34,15 +46,16 @@ int64_t JobController::MaxExecutionSecondsOf(const Entry& entry) const {
 
 // Whether the Workload was told not to be active by Muster, and does not show it yet.
 bool JobController::OwesDeactivation(const Entry& entry) const {
-  const Record* record = nullptr;
+  const std::optional<Eviction>* eviction = nullptr;
   if (entry.claim.has_value()) {
-    if (entry.claim->state == ClaimState::kLeaving) record = &entry.claim->record;
-  } else {
-    record = entry.job->record.get();
+    const Claim& claim = *entry.claim;
+    if (claim.state == ClaimState::kLeaving) eviction = claim.reserved ? &claim.eviction : &claim.record.eviction;
+  } else if (entry.job->record != nullptr) {
+    eviction = &entry.job->record->eviction;
   }
-  if (record == nullptr || !IsOwn(record->eviction)) return false;
+  if (eviction == nullptr || !IsOwn(*eviction)) return false;
   const auto known = workloads_.Known(entry.job->meta.uid);
-  return known == nullptr || !TellsOfEviction(known->status, *record->eviction);
+  return known == nullptr || !TellsOfEviction(known->status, **eviction);
 }
 
 bool JobController::IsOut(const std::string& job_uid, const std::string& workload_uid) const {
@@ -65,13 +78,13 @@ bool JobController::StopIfTimeOver(Entry* entry) {
   const int64_t limit = MaxExecutionSecondsOf(*entry);
   if (limit == 0 || entry->job->deleting() || deps_.options->release) return false;
   const int64_t left = std::max<int64_t>(0, limit - PastExecutionSeconds(*entry));
-  const Duration wait = record.reserved_at + SecondsClamped(left) - deps_.env.clock->Now();
+  const Duration wait = record.executing_since() + SecondsClamped(left) - deps_.env.clock->Now();
   if (wait > Duration(0)) {
     WaitsUntil(entry, deps_.env.clock->Mono() + wait);
     return false;
   }
-  OrderStop(entry, NewEviction(*entry, std::string(kDeactivated), DeactivationMessage(kTimeOver),
-                               std::string(kMaxExecTimeExceeded)));
+  const Eviction over = TimeOverEviction();
+  OrderStop(entry, NewEviction(*entry, over.reason, over.message, over.underlying_cause));
   return true;
 }
 
@@ -81,9 +94,9 @@ void JobController::CountStopped(Entry* entry) {
   if (record == nullptr || record->state != Record::State::kStopped || !record->eviction.has_value()) return;
   const auto known = workloads_.Known(entry->job->meta.uid);
   if (known != nullptr && ShowsEviction(known->status, *record->eviction)) return;
-  const Duration ran = std::max(Duration(0), record->eviction->at - record->reserved_at);
-  entry->past_execution_seconds = AddClamped(record->eviction->past_execution_seconds,
-                                             std::chrono::duration_cast<std::chrono::seconds>(ran).count());
+  const Duration ran = std::max(Duration(0), record->eviction->at - record->executing_since());
+  CountSeconds(entry, AddClamped(record->eviction->past_execution_seconds,
+                                 std::chrono::duration_cast<std::chrono::seconds>(ran).count()));
 }
 
 }  // namespace muster::controller

@@ -7,6 +7,7 @@
 #include "json_parts.h"
 #include "json_patch.h"
 #include "muster/controller/names.h"
+#include "muster/controller/topology_request.h"
 #include "muster/core/check.h"
 
 namespace muster::controller {
@@ -68,6 +69,13 @@ void SetRecord(const Job& job, const Record& record, JsonPatch* patch) {
   patch->AddRaw("/metadata/annotations", map.Take());
 }
 
+// Kueue would take it away itself, at the end of the stop that it had begun.
+void DropKueueMark(const Job& job, JsonPatch* patch) {
+  if (job.meta.annotations.contains(kKueueStoppingAnnotation)) {
+    patch->Remove(Pointer({"metadata", "annotations", kKueueStoppingAnnotation}));
+  }
+}
+
 // Turns one map into another, key by key; a map that does not exist yet is added whole.
 void PatchMap(const std::string& path, const Labels& from, const Labels& to, JsonPatch* patch) {
   if (from == to) return;
@@ -86,6 +94,10 @@ void PatchMap(const std::string& path, const Labels& from, const Labels& to, Jso
   }
 }
 
+void PatchList(std::string_view path, bool empty, std::string_view list, JsonPatch* patch) {
+  empty ? patch->Remove(path) : patch->AddRaw(path, list);
+}
+
 void PatchTemplate(const Job& job, const TemplateView& to, JsonPatch* patch) {
   const TemplateView& from = job.view;
   if (!job.template_has_metadata && (from.labels != to.labels || from.annotations != to.annotations)) {
@@ -94,14 +106,16 @@ void PatchTemplate(const Job& job, const TemplateView& to, JsonPatch* patch) {
   PatchMap("/spec/template/metadata/labels", from.labels, to.labels, patch);
   PatchMap("/spec/template/metadata/annotations", from.annotations, to.annotations, patch);
   PatchMap("/spec/template/spec/nodeSelector", from.node_selector, to.node_selector, patch);
-  if (from.tolerations == to.tolerations) return;
-  if (to.tolerations.empty()) {
-    patch->Remove("/spec/template/spec/tolerations");
-    return;
+  if (from.tolerations != to.tolerations) {
+    JsonWriter list;
+    WriteTolerations(to.tolerations, &list);
+    PatchList("/spec/template/spec/tolerations", to.tolerations.empty(), list.Take(), patch);
   }
-  JsonWriter list;
-  WriteTolerations(to.tolerations, &list);
-  patch->AddRaw("/spec/template/spec/tolerations", list.Take());
+  if (from.scheduling_gates != to.scheduling_gates) {
+    JsonWriter list;
+    WriteSchedulingGates(to.scheduling_gates, &list);
+    PatchList("/spec/template/spec/schedulingGates", to.scheduling_gates.empty(), list.Take(), patch);
+  }
 }
 
 void PatchCounts(const Job& job, int32_t parallelism, std::optional<int32_t> completions, JsonPatch* patch) {
@@ -118,6 +132,12 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   auto wanted = MakeInjection(assignment, order.admission.cluster_queue, order.local_queue, order.workload, flavors);
   if (!wanted.ok()) return wanted.status();
   const JobShape original = OriginalShape(job);
+  if (job.elastic()) wanted->labels.emplace(kElasticPodLabel, "true");
+  if (const absl::Status s = AddUpdates(order.checks, order.check_names, assignment.name, original.view, &*wanted);
+      !s.ok()) {
+    return s;
+  }
+  AddPlaces(assignment, original.view.annotations, &*wanted);
   auto injected = Inject(original.view, *wanted);
   if (!injected.ok()) return injected.status();
 
@@ -126,12 +146,15 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   record.job_uid = job.meta.uid;
   record.local_queue = order.local_queue;
   record.admission = order.admission;
+  record.placed = HasPlaces(order.admission);
   record.reserved_at = order.reserved_at;
+  record.admitted_at = order.admitted_at;
   record.injected = std::move(injected->added);
   record.requests = RequestsOf(job.pod);
   record.max_execution_seconds = WantedMaxExecutionSeconds(job);
   record.past_execution_seconds = order.past_execution_seconds;
   record.eviction = order.eviction;
+  record.slice = order.slice;
   int32_t parallelism = original.parallelism;
   std::optional<int32_t> completions = original.completions;
   // Fewer than can still run: a partial admission.
@@ -153,6 +176,7 @@ absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, con
   TestKeys("labels", job.meta.labels, kLabelsRead, &patch);
   TestKeys("annotations", job.meta.annotations, kAnnotationsRead, &patch);
   SetRecord(job, record, &patch);
+  DropKueueMark(job, &patch);
   PatchTemplate(job, injected->result, &patch);
   PatchCounts(job, parallelism, completions, &patch);
   patch.AddBool("/spec/suspend", false);
@@ -180,6 +204,7 @@ JobPatch BuildStop(const Job& job, const Record& record, const Eviction& evictio
   TestIdentity(job, &patch);
   TestRecord(job, &patch);
   SetRecord(job, stopped, &patch);
+  DropKueueMark(job, &patch);
   PatchCounts(job, parallelism, completions, &patch);
   patch.AddBool("/spec/suspend", true);
   return {patch.Take(), std::move(stopped)};
@@ -215,6 +240,22 @@ JobPatch BuildResume(const Job& job) {
   TestRecord(job, &patch);
   SetRecord(job, record, &patch);
   patch.AddBool("/spec/suspend", false);
+  return {patch.Take(), std::move(record)};
+}
+
+JobPatch BuildSize(const Job& job, const engine::Admission& admission, bool grows) {
+  MUSTER_CHECK(job.record != nullptr);
+  Record record = *job.record;
+  record.admission = admission;
+  record.pods.reset();
+  if (const int32_t pods = CurrentShape(job).pod_count(); pods != record.pod_count()) record.pods = pods;
+  if (grows) record.slice = job.meta.generation;
+  JsonPatch patch;
+  TestIdentity(job, &patch);
+  TestSpec(job, &patch);
+  TestKeys("labels", job.meta.labels, kLabelsRead, &patch);
+  TestKeys("annotations", job.meta.annotations, kAnnotationsRead, &patch);
+  SetRecord(job, record, &patch);
   return {patch.Take(), std::move(record)};
 }
 

@@ -2,6 +2,7 @@
 // the record of the admission until the Job has started.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "job_controller.h"
@@ -17,6 +18,9 @@ namespace {
 using engine::ClaimState;
 using Urgency = WorkloadWriter::Urgency;
 
+// A stop must not wait long for it.
+constexpr Duration kTakeAgainMax = std::chrono::seconds(15);
+
 // What the reference compares, with requests in place of whole containers: the API server fills those of Jobs up.
 bool InSync(const Job& job, const Workload& workload) {
   if (workload.spec.pod_sets.size() != 1 || workload.templates.size() != 1) return false;
@@ -27,6 +31,12 @@ bool InSync(const Job& job, const Workload& workload) {
   return min_count.ok() && max_seconds.ok() && pod_set.count == shape.pod_count() && pod_set.min_count == *min_count &&
          workload.spec.max_execution_seconds == *max_seconds && pod_set.tolerations == shape.view.tolerations &&
          RequestsOf(workload.templates.front().pod) == RequestsOf(job.pod);
+}
+
+// Whether it was this Job's, whoever owns it now.
+bool WasTakenBy(const Workload& workload, const std::string& job_uid) {
+  const auto label = workload.meta.labels.find(kJobUidLabel);
+  return label != workload.meta.labels.end() && label->second == job_uid;
 }
 
 std::string BuildTake(const Job& job, const Workload& workload) {
@@ -51,6 +61,8 @@ std::string BuildTake(const Job& job, const Workload& workload) {
 void JobController::NameWorkload(Entry* entry) {
   const Job& job = *entry->job;
   entry->workload = WorkloadNameOf(job);
+  if (job.record != nullptr) entry->slice = job.record->slice;
+  if (const auto known = workloads_.Known(job.meta.uid); known != nullptr) TakeSliceName(known->meta, entry);
   if (!job.prebuilt().empty()) prebuilt_[{job.meta.ns, entry->workload}].insert(job.meta.uid);
   workloads_.Choose(job.meta.uid);
 }
@@ -87,7 +99,8 @@ bool JobController::HasPrebuilt(Entry* entry) {
       return refuse(Cat("is controlled by ", owner->kind, " \"", owner->name, "\""));
     }
     if (found->meta.deletion.IsSet()) return refuse("is being deleted");
-    TakePrebuilt(entry, *found);
+    // A record of an admission with another is nothing for this one to show: it goes first.
+    if (job.record == nullptr || WasTakenBy(*found, job.meta.uid)) TakePrebuilt(entry, *found);
     return false;
   }
   if (known->meta.deletion.IsSet()) return refuse("is being deleted");
@@ -114,7 +127,7 @@ void JobController::TakePrebuilt(Entry* entry, const Workload& workload) {
       BuildTake(*entry->job, workload), Callback(entry, [this](Entry* e, const k8s::Result& result) {
         if (!result.ok()) {
           spdlog::warn("a prebuilt workload could not be taken{}", JobFields(*e->job, {{"error", result.message}}));
-          return Wake(e, e->backoff.Next());
+          return Wake(e, std::min(e->backoff.Next(), kTakeAgainMax));
         }
         const std::string uid = e->job->meta.uid;
         deps_.workload_returned(result.body);
@@ -122,83 +135,52 @@ void JobController::TakePrebuilt(Entry* entry, const Workload& workload) {
       }));
 }
 
-void JobController::ReservePrebuilt(Entry* entry) {
-  const Claim& claim = *entry->claim;
-  ReservationOrder order;
-  order.workload = workloads_.Known(entry->job->meta.uid);
-  if (order.workload == nullptr || order.workload->meta.name != entry->workload) {
-    DropClaim(entry, {}, "");
-    return;
+// Before its Job took it, it may have preempted others, whose records name it.
+void JobController::CollectTaken() {
+  taken_.clear();
+  for (const auto& [key, job_uids] : prebuilt_) {
+    for (const std::string& uid : job_uids) {
+      const auto known = workloads_.Known(uid);
+      if (known != nullptr && known->meta.key() == key) taken_.emplace(known->meta.uid, uid);
+    }
   }
-  order.claim = claim.record.claim;
-  order.admission = claim.record.admission;
-  order.reserved_at = claim.record.reserved_at;
-  const Record* record = entry->job->record.get();
-  if (record != nullptr && record->eviction.has_value() && !ShowsEviction(order.workload->status, *record->eviction)) {
-    order.eviction = record->eviction;
-  }
-  entry->reservation =
-      reservations_.Reserve(std::move(order), [this, uid = entry->job->meta.uid](const ReservationEnd& end) {
-        Entry* found = Find(uid);
-        if (found == nullptr || !leading()) return;
-        found->reservation.reset();
-        ReservationEnded(found, end);
-      });
 }
 
-void JobController::ReservationEnded(Entry* entry, const ReservationEnd& end) {
-  switch (end.how) {
-    case ReservationEnd::How::kChanged:
-      return DropClaim(entry, {}, "");
-    case ReservationEnd::How::kRefused:
-      return RefuseStart(entry, end.wait, end.message);
-    case ReservationEnd::How::kShown:
-      break;
-  }
-  entry->claim->reserved = true;
-  entry->backoff.Reset();
-  entry->not_before = {};
-  entry->reason.reset();
-  Apply(engine::ClaimWritten{entry->job->meta.uid, entry->claim->record.claim});
-  NoteReserved(entry);
-  Reconcile(entry);
+std::string JobController::QueuesAs(const std::string& uid) const {
+  const auto taken = taken_.find(uid);
+  return taken == taken_.end() ? uid : taken->second;
 }
 
-bool JobController::KeepReserved(Entry* entry) {
-  Claim& claim = *entry->claim;
-  // What may still be applied comes first.
-  if (claim.unsure.has_value()) return true;
-  const auto known = workloads_.Known(entry->job->meta.uid);
-  if (known == nullptr || !HoldsQuota(*known)) {
-    if (claim.eviction.has_value()) NoteEviction(entry);
-    Release(entry);
+bool JobController::TakeBack(Entry* entry) {
+  const Job& job = *entry->job;
+  if (job.prebuilt().empty() || job.deleting() || workloads_.Known(job.meta.uid) != nullptr) return false;
+  const auto found = deps_.find_workload({job.meta.ns, entry->workload});
+  if (found == nullptr || found->meta.Controller() != nullptr || found->meta.deletion.IsSet() ||
+      !WasTakenBy(*found, job.meta.uid)) {
     return false;
   }
-  if (claim.eviction.has_value()) {
-    GiveBack(entry, {});
-    return false;
-  }
-  if (entry->job->deleting() || deps_.options->release) return false;
-  if (!InSync(*entry->job, *known)) {
-    Fail(entry, "OutOfSync", "The prebuilt workload is out of sync with its user job");
-    GiveBack(entry, {});
-    return false;
-  }
-  // It was decided on the Workload: what else changes of the Job changes nothing.
-  claim.basis = entry->job;
+  TakePrebuilt(entry, *found);
   return true;
 }
 
-void JobController::GiveBack(Entry* entry, WallTime not_before) {
-  Claim& claim = *entry->claim;
-  claim.state = ClaimState::kLeaving;
-  claim.basis.reset();
-  claim.unsure.reset();
-  entry->not_before = not_before;
-  entry->reason.reset();
-  Apply(engine::ClaimLeaving{entry->job->meta.uid, claim.record.claim});
-  if (claim.eviction.has_value()) NoteEviction(entry);
-  TouchWorkload(*entry, Urgency::kNow);
+bool JobController::Counts(const Workload& workload) const {
+  const auto label = workload.meta.labels.find(kJobUidLabel);
+  if (label == workload.meta.labels.end()) return false;
+  const auto it = entries_.find(label->second);
+  if (it == entries_.end()) return false;
+  const Entry& entry = it->second;
+  return (entry.claim.has_value() || entry.finished) && !entry.job->prebuilt().empty() &&
+         entry.job->meta.ns == workload.meta.ns && entry.workload == workload.meta.name;
+}
+
+bool JobController::StillDescribes(const Entry& entry, const Workload& workload) const {
+  const Job& job = *entry.job;
+  if (!job.prebuilt().empty()) return InSync(job, workload);
+  WorkloadSpec wanted =
+      ProjectSpec(job, PriorityOf(entry), entry.prepared->min_count, entry.prepared->max_execution_seconds);
+  wanted.priority = workload.spec.priority;
+  wanted.priority_class = workload.spec.priority_class;
+  return workload.spec == wanted;
 }
 
 }  // namespace muster::controller

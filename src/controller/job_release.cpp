@@ -3,11 +3,14 @@
 // Source: record.md, "Hand-over to Kueue".
 #include "job_controller.h"
 #include "muster/controller/names.h"
+#include "text.h"
 
 namespace muster::controller {
 namespace {
 
 using engine::ClaimState;
+
+constexpr size_t kNamedMax = 5;
 
 bool CarriesRecord(const Job& job) { return job.meta.annotations.contains(kRecordAnnotation); }
 
@@ -20,16 +23,24 @@ bool ShowsRunning(const Workload* workload, const engine::Admission& admission) 
 
 }  // namespace
 
-size_t JobController::ReleaseRecords() {
-  size_t left = 0;
+JobController::ReleaseProgress JobController::ReleaseRecords() {
+  ReleaseProgress progress;
   for (auto& [uid, entry] : entries_) {
     const bool settled = workloads_.Settled(uid);
     if (!CarriesRecord(*entry.job) && (settled || !entry.claim.has_value())) continue;
-    ++left;
+    const std::string name = entry.job->meta.key().ToString();
+    if (progress.left < kNamedMax) progress.waits_for += Cat(progress.left == 0 ? "" : ", ", name);
+    if (progress.left == kNamedMax) progress.waits_for += ", ...";
+    ++progress.left;
+    if (const auto refused = refusals_.find(uid);
+        !settled && refused != refusals_.end() && progress.problems.size() < kNamedMax) {
+      progress.problems.push_back(
+          Cat("the release waits for Job ", name, ": its Workload was refused: ", refused->second));
+    }
     if (!settled || entry.busy || !CarriesRecord(*entry.job) || !MayRelease(&entry)) continue;
     Send(&entry, BuildRelease(*entry.job), [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
   }
-  return left;
+  return progress;
 }
 
 // REQUIRES: it carries a record, and its Workload is settled.

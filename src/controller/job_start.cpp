@@ -8,6 +8,7 @@
 #include "job_controller.h"
 #include "log.h"
 #include "muster/controller/names.h"
+#include "muster/controller/topology_request.h"
 #include "muster/k8s_client/resources.h"
 #include "text.h"
 
@@ -47,14 +48,15 @@ void JobController::HandleAdmit(const engine::Admit& admit) {
   claim.record.admission = admit.admission;
   claim.record.reserved_at = deps_.env.clock->Now();
   claim.basis = entry->told_of;
+  claim.record.placed = HasPlaces(admit.admission);
+  claim.on_workload = !entry->job->prebuilt().empty() || !admit.checks.empty() || claim.record.placed;
+  claim.checks = admit.checks;
   const bool current = entry->told.has_value() && entry->told->generation == admit.generation;
   entry->claim = std::move(claim);
   if (!current) {
     DropClaim(entry, {}, "");
-  } else if (entry->job->prebuilt().empty()) {
-    Reconcile(entry);
   } else {
-    ReservePrebuilt(entry);
+    Reconcile(entry);
   }
 }
 
@@ -63,6 +65,10 @@ void JobController::ReconcilePlanned(Entry* entry) {
   const engine::ClaimId id = entry->claim->record.claim;
   if (CarriesClaim(job, id, Record::State::kStarted)) {
     Started(entry);  // the watch was faster than the answer
+    return;
+  }
+  if (entry->claim->on_workload && !entry->claim->reserved) {
+    ReserveOnWorkload(entry);
     return;
   }
   if (entry->claim->reserved && !KeepReserved(entry)) return;
@@ -139,11 +145,17 @@ void JobController::SendStart(Entry* entry) {
   order.reserved_at = claim.record.reserved_at;
   order.local_queue = claim.record.local_queue;
   order.workload = entry->workload;
+  order.slice = entry->slice;
   order.past_execution_seconds = PastExecutionSeconds(*entry);
+  order.admitted_at = claim.record.admitted_at;
   const auto known = workloads_.Known(job.meta.uid);
   if (job.record != nullptr && job.record->eviction.has_value() &&
       (known == nullptr || !ShowsEviction(known->status, *job.record->eviction))) {
     order.eviction = job.record->eviction;
+  }
+  if (claim.reserved && known != nullptr) {
+    order.checks = known->status.checks;
+    order.check_names = ChecksOf(*entry).value_or(CheckNames());
   }
   auto patch = BuildStart(job, order, deps_.catalog->flavors);
   if (absl::IsFailedPrecondition(patch.status())) {
@@ -227,13 +239,18 @@ void JobController::NoteStarted(Entry* entry) {
   claim.state = ClaimState::kWritten;
   claim.record = *job.record;
   claim.basis.reset();
+  claim.pods_ready = {PodsReady::Phase::kWaitForStart, claim.record.executing_since()};
   claim.unsure.reset();
   entry->backoff.Reset();
   entry->not_before = {};
   Apply(engine::ClaimWritten{job.meta.uid, claim.record.claim});
+  deps_.size_changed(job.meta.uid);
   const std::string& cluster_queue = claim.record.admission.cluster_queue;
   JobEvent(job, "Normal", "Started", "Start", Cat("Admitted by clusterQueue ", cluster_queue));
-  if (!std::exchange(claim.reserved, false)) NoteReserved(entry);
+  if (!std::exchange(claim.reserved, false)) {
+    NoteReserved(entry);
+    NoteAdmitted(entry);
+  }
   spdlog::info("a job is started{}", JobFields(job, {{"clusterQueue", cluster_queue},
                                                      {"localQueue", claim.record.local_queue},
                                                      {"claim", claim.record.claim.ToString()}}));
@@ -247,10 +264,20 @@ void JobController::NoteReserved(Entry* entry) {
   QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "QuotaReserved", "Admit",
                              Cat("Quota reserved in ClusterQueue ", cluster_queue, ", wait time since queued was ",
                                  Seconds(waited), "s")});
-  QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Admitted", "Admit",
-                             Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was 0s")});
   deps_.telemetry->QuotaReserved(Queue(*entry), waited);
-  deps_.telemetry->Admitted(Queue(*entry), waited, Duration(0));
+}
+
+void JobController::NoteAdmitted(Entry* entry) {
+  Claim& claim = *entry->claim;
+  claim.admitted = true;
+  const Record& record = claim.record;
+  const Duration checked = record.executing_since() - record.reserved_at;
+  // Whose write tells of it: that of the reservation, or one for itself.
+  const bool later = record.admitted_at.IsSet();
+  QueueWorkloadEvent(entry, {later ? kWorkloadReporter : kAdmissionReporter, "Normal", "Admitted", "Admit",
+                             Cat("Admitted by ClusterQueue ", record.admission.cluster_queue,
+                                 ", wait time since reservation was ", Seconds(checked), "s")});
+  deps_.telemetry->Admitted(Queue(*entry), record.executing_since() - entry->queued_since, checked);
 }
 
 // An end may be seen before the answer to the write that came before it.
@@ -274,6 +301,7 @@ void JobController::DropClaim(Entry* entry, WallTime not_before, std::string mes
   const engine::ClaimId id = entry->claim->record.claim;
   entry->claim.reset();
   Apply(engine::ClaimRefused{uid, id, not_before, std::move(message)});
+  deps_.claim_changed(uid);
   TouchWorkload(*entry, Urgency::kLeisure);
   Reconcile(entry);
 }
@@ -308,13 +336,16 @@ void JobController::ReconcileRunning(Entry* entry) {
     SendStop(entry);
     return;
   }
-  if (StopIfChanged(entry) || StopIfTimeOver(entry)) return;
+  if (StopIfChanged(entry)) return;
+  SeePodsReady(entry);
+  if (StopIfTimeOver(entry) || StopIfNotReady(entry) || FailsChecks(entry) || TakeBack(entry)) return;
+  const bool may_stop = AwaitsDecision(entry);
   if (!CarriesClaim(job, claim.record.claim, Record::State::kStarted)) {
     if (!deps_.options->release) WriteRecordAgain(entry);
     return;
   }
   if (job.suspend) {
-    Resume(entry);
+    if (!may_stop) Resume(entry);
     return;
   }
   claim.record = *job.record;
@@ -322,10 +353,15 @@ void JobController::ReconcileRunning(Entry* entry) {
     claim.state = ClaimState::kActive;
     Apply(engine::ClaimActive{job.meta.uid, claim.record.claim});
   }
+  ReconcileSize(entry);
 }
 
 bool JobController::StopIfChanged(Entry* entry) {
-  if (entry->job->deleting() || RunsAsAdmitted(*entry->job, entry->claim->record)) return false;
+  const Record& record = entry->claim->record;
+  // Of a Workload that is gone: nobody knows any more where pods that are still to come belong.
+  const bool lost_places = record.placed && !HasPlaces(record.admission);
+  const bool as_admitted = RunsAsAdmitted(*entry->job, record, Resizes(*entry)) && !lost_places;
+  if (entry->job->deleting() || as_admitted) return false;
   OrderStop(entry, NewEviction(*entry, "NoMatchingWorkload",
                                "No matching Workload; restoring pod templates according to existent Workload"));
   return true;

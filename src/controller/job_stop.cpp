@@ -14,6 +14,11 @@ namespace {
 using engine::ClaimState;
 using Urgency = WorkloadWriter::Urgency;
 
+// A stop must not wait long for its next try.
+constexpr Duration kRepeatMax = std::chrono::seconds(15);
+// The engine answers at once.
+constexpr Duration kDecidedWithin = std::chrono::seconds(1);
+
 int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
 
 }  // namespace
@@ -25,6 +30,11 @@ Eviction JobController::NewEviction(const Entry& entry, std::string reason, std:
   out.message = std::move(message);
   out.underlying_cause = std::move(cause);
   out.at = deps_.env.clock->Now();
+  CompleteEviction(entry, &out);
+  return out;
+}
+
+void JobController::CompleteEviction(const Entry& entry, Eviction* eviction) const {
   // What the record still carries is newer than what the Workload shows.
   const auto known = workloads_.Known(entry.job->meta.uid);
   std::vector<EvictionCount> totals;
@@ -32,18 +42,33 @@ Eviction JobController::NewEviction(const Entry& entry, std::string reason, std:
   if (entry.claim.has_value() && entry.claim->record.eviction.has_value()) {
     totals = entry.claim->record.eviction->totals;
   }
-  out.past_execution_seconds = PastExecutionSeconds(entry);
-  out.totals = CountEviction(std::move(totals), out.reason, out.underlying_cause);
-  return out;
+  eviction->past_execution_seconds = PastExecutionSeconds(entry);
+  eviction->totals = CountEviction(std::move(totals), eviction->reason, eviction->underlying_cause);
+  // Whoever is deactivated begins anew.
+  if (eviction->reason != kDeactivated) eviction->requeue_count = RequeueCount(entry);
 }
 
-void JobController::OrderStop(Entry* entry, Eviction eviction) {
+void JobController::OrderStop(Entry* entry, Eviction eviction, const std::optional<engine::Evict>& decision) {
   if (!entry->claim.has_value() || entry->claim->state == ClaimState::kLeaving || entry->claim->eviction.has_value()) {
     return;
   }
-  entry->claim->evicted_at = eviction.at;
-  entry->claim->eviction = std::move(eviction);
+  Claim& claim = *entry->claim;
+  // The same again: it is one eviction, which takes long.
+  const bool again = claim.refused.has_value() && claim.refused->reason == eviction.reason &&
+                     claim.refused->preemptor_uid == eviction.preemptor_uid;
+  claim.refused.reset();
+  claim.decision = decision;
+  if (!again) claim.evicted_at = eviction.at;
+  claim.eviction = std::move(eviction);
+  if (!again) WatchEviction(entry);
   Reconcile(entry);
+}
+
+void JobController::WatchEviction(Entry* entry) {
+  const k8s::ObjectMeta& job = entry->job->meta;
+  Claim& claim = *entry->claim;
+  claim.watched = deps_.evictions->Watch(*claim.eviction, claim.record.admission.cluster_queue,
+                                         {"batch/v1", "Job", job.ns, job.name, job.uid});
 }
 
 void JobController::SendStop(Entry* entry) {
@@ -53,9 +78,41 @@ void JobController::SendStop(Entry* entry) {
     if (!result.ok()) {
       spdlog::warn("the stop of a job was not accepted{}",
                    JobFields(*e->job, {{"code", std::to_string(result.code)}, {"error", result.message}}));
+      Refresh(e, [this](Entry* again) { StopFailed(again); });
+      return;
     }
     Continue(e, result);
   });
+}
+
+// The Job was read after a stop that failed, whatever the reason. Reconcile follows, and finds it if it was made all
+// the same. If not, the engine decides again where it did so before: the stop may not be wanted any more.
+void JobController::StopFailed(Entry* entry) {
+  const Duration wait = std::min(entry->backoff.Next(), kRepeatMax);
+  if (!entry->claim.has_value()) return;
+  Claim& claim = *entry->claim;
+  const Record* record = entry->job->record.get();
+  const bool stopped =
+      record != nullptr && record->claim == claim.record.claim && record->state == Record::State::kStopped;
+  const bool runs = claim.state == ClaimState::kWritten || claim.state == ClaimState::kActive;
+  if (!runs || stopped || !claim.eviction.has_value() || !claim.decision.has_value()) {
+    Wake(entry, wait);
+    return;
+  }
+  claim.refused = std::exchange(claim.eviction, std::nullopt);
+  claim.refused_until = deps_.env.clock->Mono() + wait + kDecidedWithin;
+  deps_.size_changed(entry->job->meta.uid);
+  Apply(engine::EvictionRefused{entry->job->meta.uid, claim.record.claim, deps_.env.clock->Now() + wait});
+}
+
+// RETURNS: whether an eviction whose stop failed may still be decided again.
+bool JobController::AwaitsDecision(Entry* entry) {
+  Claim& claim = *entry->claim;
+  if (!claim.refused.has_value()) return false;
+  if (WaitsUntil(entry, claim.refused_until)) return true;
+  claim.refused.reset();
+  claim.watched.reset();
+  return false;
 }
 
 // The Job shows the stop.
@@ -68,6 +125,9 @@ void JobController::NoteStopped(Entry* entry) {
   Claim& claim = *entry->claim;
   const Job& job = *entry->job;
   claim.state = ClaimState::kLeaving;
+  claim.size_write.reset();
+  // Its write can not be applied any more: it tests the record.
+  if (claim.growth.has_value()) RefuseGrowth(entry, {}, "");
   claim.record = *job.record;
   claim.eviction = claim.record.eviction;
   entry->backoff.Reset();
@@ -79,21 +139,17 @@ void JobController::NoteStopped(Entry* entry) {
 
 void JobController::NoteEviction(Entry* entry) {
   const Eviction& eviction = *entry->claim->eviction;
-  const auto count = std::find_if(eviction.totals.begin(), eviction.totals.end(), [&eviction](const auto& c) {
-    return c.reason == eviction.reason && c.underlying_cause == eviction.underlying_cause;
-  });
-  deps_.telemetry->Evicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
-                           count != eviction.totals.end() && count->count == 1);
+  if (const Claim& claim = *entry->claim; claim.pods_ready.ready()) {
+    deps_.telemetry->ReadyPodsEvicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
+                                      eviction.at - claim.pods_ready.since);
+  }
   if (eviction.underlying_cause == kMaxExecTimeExceeded) {
     QueueWorkloadEvent(entry, {kWorkloadReporter, "Warning", std::string(kMaxExecTimeExceeded), "Evict",
-                               Cat("The maximum execution time (", MaxExecutionSecondsOf(*entry), "s) exceeded")});
+                               TimeOverNote(MaxExecutionSecondsOf(*entry))});
   }
-  const bool preempted = !eviction.preemption_reason.empty();
-  QueueWorkloadEvent(entry, {preempted ? kAdmissionReporter : kWorkloadReporter, "Normal",
-                             Cat("EvictedDueTo", eviction.shown_reason()), "Evict", eviction.message});
-  if (preempted) {
-    QueueWorkloadEvent(entry, {kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message});
-  }
+  deps_.evictions->Note(eviction, Queue(*entry), *FindParty(entry->job->meta.uid),
+                        PodsHeld(entry->claim->record.admission, entry->prepared.get()), entry->claim->decision,
+                        [this, entry](WorkloadEvent event) { QueueWorkloadEvent(entry, std::move(event)); });
   spdlog::info("a job is stopped{}",
                JobFields(*entry->job, {{"clusterQueue", entry->claim->record.admission.cluster_queue},
                                        {"reason", eviction.reason},
@@ -129,11 +185,13 @@ void JobController::Release(Entry* entry) {
   const int64_t before = claim.eviction.has_value() ? claim.eviction->past_execution_seconds
                          : known != nullptr         ? known->status.past_execution_seconds
                                                     : 0;
-  entry->past_execution_seconds =
-      AddClamped(before, std::max<int64_t>(0, WholeSeconds(now - claim.record.reserved_at)));
-  entry->queued_since = now;
+  const bool executed = !claim.on_workload || !claim.reserved || claim.admitted;
+  const int64_t ran = executed ? WholeSeconds(now - claim.record.executing_since()) : 0;
+  CountSeconds(entry, AddClamped(before, std::max<int64_t>(0, ran)));
+  entry->queued_since = claim.eviction.has_value() ? std::max(now, claim.eviction->requeue_at) : now;
   entry->reason.reset();
   Apply(engine::ClaimGone{job.meta.uid, claim.record.claim});
+  deps_.claim_changed(job.meta.uid);
   if (claim.eviction.has_value()) {
     deps_.telemetry->EvictionDone(Queue(*entry), claim.eviction->reason, now - claim.evicted_at);
     if (!claim.reserved) JobEvent(job, "Normal", "Stopped", "Stop", claim.eviction->message);
@@ -165,10 +223,16 @@ void JobController::RestoreIfShown(Entry* entry) {
   const Job& job = *entry->job;
   if (job.record == nullptr && job.void_record == nullptr) return;
   const auto known = workloads_.Known(job.meta.uid);
-  const bool told = job.record == nullptr || !job.record->eviction.has_value() ||
-                    (known != nullptr && ShowsEviction(known->status, *job.record->eviction));
-  // A prebuilt one that is gone does not come to show it.
-  if (known == nullptr ? job.prebuilt().empty() : !told) return;
+  bool told = job.record == nullptr || !job.record->eviction.has_value() ||
+              (known != nullptr && ShowsEviction(known->status, *job.record->eviction));
+  // It may have been reserved again since.
+  const bool reserved = entry->claim.has_value() && entry->claim->reserved;
+  if (reserved && known != nullptr && job.record != nullptr && job.record->eviction.has_value()) {
+    told = TellsOfEviction(known->status, *job.record->eviction);
+  }
+  // A prebuilt one that is gone, or another by now, does not come to show it.
+  const bool another = !job.prebuilt().empty() && (known == nullptr || known->meta.name != entry->workload);
+  if (!another && (known == nullptr || !told)) return;
   if (!UnlockTemplate(entry)) return;
   Send(entry, BuildRestore(job), [this](Entry* e, const k8s::Result& result) { Continue(e, result); });
 }

@@ -25,6 +25,23 @@ void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
   workloads_.Touch(entry.job->meta.uid, urgency);
 }
 
+// The Workload holds the places; what the Job's record is completed with is the same.
+void JobController::HandleReplace(const engine::Replace& replace) {
+  Entry* entry = Find(replace.uid);
+  if (entry == nullptr || !entry->claim.has_value() || entry->claim->record.claim != replace.claim) return;
+  entry->claim->record.admission = replace.admission;
+  if (const Record* record = entry->job->record.get(); record != nullptr && record->claim == replace.claim) {
+    auto completed = std::make_shared<Record>(*record);
+    completed->admission = replace.admission;
+    auto job = std::make_shared<Job>(*entry->job);
+    job->record = std::move(completed);
+    entry->job = std::move(job);
+  }
+  spdlog::info("pods of a job get other places, since their node has failed{}",
+               JobFields(*entry->job, {{"node", replace.hostname}}));
+  TouchWorkload(*entry, Urgency::kNow);
+}
+
 Priority JobController::PriorityOf(const Entry& entry) const {
   return EffectivePriority(entry.prepared->priority, workloads_.Known(entry.job->meta.uid).get(),
                            entry.priority_set_over);
@@ -70,6 +87,7 @@ int32_t JobController::NeededPods(const Entry& entry) const {
   const Record& record = entry.claim->record;
   if (record.admission.pod_sets.empty()) return 0;
   const JobShape now = CurrentShape(job);
+  if (Resizes(entry)) return PodsLeft(job, now);
   const int32_t admitted = record.admission.pod_sets.front().count;
   const int32_t active = job.status.active;
   // Counts of a Job that was edited say nothing of what was admitted.
@@ -80,25 +98,24 @@ int32_t JobController::NeededPods(const Entry& entry) const {
     const bool told = entry.told.has_value() && entry.told->holds;
     return told ? std::min(needed, std::max(entry.told->pods, active)) : needed;
   }
-  return RunsAsAdmitted(job, record) ? needed : admitted;
+  return RunsAsAdmitted(job, record, false) ? needed : admitted;
 }
 
 // REQUIRES: the engine was told of the Job.
-void JobController::SayIfGateCleared(Entry* entry) {
-  const Labels& before = entry->told->annotations;
-  const auto gate = before.find(kAdmissionGatedByAnnotation);
-  if (entry->claim.has_value() || gate == before.end() || gate->second.empty() ||
+void JobController::SayIfGateCleared(Entry* entry, const Job& told_of) {
+  if (entry->claim.has_value() || told_of.Annotation(kAdmissionGatedByAnnotation).empty() ||
       !entry->job->Annotation(kAdmissionGatedByAnnotation).empty()) {
     return;
   }
-  QueueWorkloadEvent(entry, {kWorkloadReporter, "Normal", "AdmissionGateCleared", "Queue",
-                             "Admission gate cleared, workload is now admissible"});
+  entry->reason = engine::Reason{};
+  QueueWorkloadEvent(
+      entry, {kWorkloadReporter, "Normal", std::string(kGateClearedEvent), "Queue", std::string(kGateClearedNote)});
 }
 
 // What was free for others is taken again: better to show that the quota is exceeded than to admit more on it.
 void JobController::SayPodsRunAgain(const Entry& entry, int32_t more) {
   const Job& job = *entry.job;
-  if (!RunsAsAdmitted(job, entry.claim->record)) return;
+  if (!RunsAsAdmitted(job, entry.claim->record, false)) return;
   const std::string& queue = entry.claim->record.admission.cluster_queue;
   spdlog::warn("pods of a job run again whose quota was given back{}",
                JobFields(job, {{"clusterQueue", queue}, {"pods", std::to_string(more)}}));
@@ -115,7 +132,7 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
   const auto known = workloads_.Known(job.meta.uid);
   WorkloadFacts facts;
   facts.active = IsActive(entry);
-  facts.past_execution_seconds = entry.past_execution_seconds;
+  facts.past_execution_seconds = CountedSeconds(entry);
   // What runs at once by the admission and is not needed any more: the Job's counts may be larger than that. The
   // reference sets parallelism to what is admitted where less may be, and counts from there.
   int32_t done = 0;
@@ -123,54 +140,89 @@ WorkloadFacts JobController::Facts(const Entry& entry) const {
     done = ReclaimablePods(job, OriginalShape(job));
   } else if (const Record& record = entry.claim->record; !record.admission.pod_sets.empty()) {
     const bool whole = job.Annotation(kMinParallelismAnnotation).empty();
-    done = (whole ? record.pod_count() : record.admission.pod_sets.front().count) - NeededPods(entry);
+    // What it was scaled down by is not done, but gone.
+    const int32_t gone = Resizes(entry) ? std::max(0, record.pod_count() - CurrentShape(job).pod_count()) : 0;
+    done = (whole ? record.pod_count() : record.admission.pod_sets.front().count) - NeededPods(entry) - gone;
   }
   facts.reclaimable_pods.emplace();
   if (done > 0) facts.reclaimable_pods->emplace(kJobPodSet, done);
+  if (deps_.options->wait_for_pods_ready.has_value()) {
+    facts.pods_ready = entry.claim.has_value() ? entry.claim->pods_ready : PodsReady{};
+  }
   const std::string queue(job.queue_name());
   facts.local_queue_stopped = deps_.catalog->LocalQueueStopped(job.meta.ns, queue);
   facts.cluster_queue_stopped = deps_.catalog->ClusterQueueStopped(job.meta.ns, queue);
+  facts.checks = ChecksOf(entry);
   if (const k8s::Condition* outcome = job.Outcome(); outcome != nullptr) {
     facts.state = State::kFinished;
+    if (facts.pods_ready.has_value()) facts.pods_ready = entry.end.has_value() ? entry.end->pods_ready : std::nullopt;
     facts.finished_reason = job.Succeeded() ? "Succeeded" : "Failed";
     facts.finished_message = outcome->message;
-    facts.admission = entry.last_admission;
-    facts.reserved_at = entry.last_reserved_at;
-    facts.eviction = entry.last_eviction;
+    if (entry.end.has_value()) {
+      facts.admission = entry.end->admission;
+      facts.reserved_at = entry.end->reserved_at;
+      facts.eviction = entry.end->eviction;
+    }
   } else if (entry.failed) {
     facts.state = State::kFinished;
+    facts.pods_ready.reset();
     facts.finished_reason = entry.failure_reason;
     facts.finished_message = entry.failure;
-  } else if (entry.claim.has_value()) {
-    const Claim& claim = *entry.claim;
-    if (claim.reserved && claim.state == ClaimState::kLeaving) {
-      // It is the Workload that gives the quota back.
-      facts.eviction = claim.eviction;
-      return facts;
-    }
-    facts.state = claim.state == ClaimState::kLeaving ? State::kEvicting : State::kAdmitted;
-    facts.admission = claim.record.admission;
-    facts.reserved_at = claim.record.reserved_at;
-    facts.eviction = claim.record.eviction;
+  } else if (entry.claim.has_value() && (entry.claim->state != ClaimState::kPlanned || entry.claim->reserved)) {
+    AddHeld(*entry.claim, known.get(), &facts);
+    if (facts.state == State::kAdmitted) facts.waits_for = WhyNotMore(entry);
   } else {
-    if (job.record != nullptr) facts.eviction = job.record->eviction;
-    if (entry.reason.has_value() && WorthShowing(*entry.reason, known == nullptr ? WorkloadStatus() : known->status)) {
-      facts.reason = entry.reason;
-    }
-    // Kueue would leave the condition there for ever.
-    const bool told = entry.reason.has_value() && !entry.reason->obstacles.empty() && !deps_.options->release;
-    if (told) facts.waits_for = entry.reason;
-    if (entry.prepared != nullptr) facts.requests = entry.prepared->requests;
+    AddWaiting(entry, known.get(), &facts);
   }
   return facts;
+}
+
+void JobController::AddHeld(const Claim& claim, const Workload* known, WorkloadFacts* facts) const {
+  using State = WorkloadFacts::State;
+  if (claim.reserved && claim.state == ClaimState::kLeaving) {
+    // It is the Workload that gives the quota back.
+    facts->eviction = claim.eviction;
+    facts->reason = claim.withdrawn;
+    return;
+  }
+  facts->state = claim.state == ClaimState::kLeaving ? State::kEvicting : State::kAdmitted;
+  facts->admission = claim.record.admission;
+  facts->reserved_at = claim.record.reserved_at;
+  facts->admitted_at = claim.record.admitted_at;
+  facts->eviction = claim.record.eviction;
+  if (claim.reserved && !claim.admitted && known != nullptr) {
+    facts->admitted_at = deps_.env.clock->Now();
+    TellChecks(claim.record.admission, known->status, facts);
+  }
+}
+
+void JobController::AddWaiting(const Entry& entry, const Workload* known, WorkloadFacts* facts) const {
+  const Job& job = *entry.job;
+  if (job.record != nullptr) facts->eviction = job.record->eviction;
+  if (facts->eviction.has_value() && known != nullptr && IsOlderThanShown(*facts->eviction, known->status)) {
+    facts->eviction.reset();
+  }
+  if (entry.reason.has_value() && WorthShowing(*entry.reason, known == nullptr ? WorkloadStatus() : known->status)) {
+    facts->reason = entry.reason;
+  }
+  // Kueue would leave the condition there for ever.
+  const bool told = entry.reason.has_value() && !entry.reason->obstacles.empty() && !deps_.options->release;
+  if (told) facts->waits_for = entry.reason;
+  if (entry.prepared != nullptr) facts->requests = entry.prepared->requests;
+}
+
+bool JobController::TellsWhilePlanned(const Entry& entry) const {
+  const Claim& claim = *entry.claim;
+  return claim.on_workload && entry.reservation == nullptr && !(claim.reserved && claim.admitted);
 }
 
 std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   if (const auto it = departed_.find(job_uid); it != departed_.end()) return it->second;
   Entry* entry = Find(job_uid);
   if (entry == nullptr || !leading() || entry->prepared == nullptr) return std::nullopt;
-  // While the start is on its way there is nothing to tell.
-  if (entry->claim.has_value() && entry->claim->state == ClaimState::kPlanned) return std::nullopt;
+  // While the start is on its way there is nothing to tell, but of checks.
+  const bool planned = entry->claim.has_value() && entry->claim->state == ClaimState::kPlanned;
+  if (planned && !TellsWhilePlanned(*entry)) return std::nullopt;
   if (!entry->problem.empty() && !entry->claim.has_value() && !entry->failed) return std::nullopt;
   const Job& job = *entry->job;
   WantedWorkload wanted;
@@ -179,7 +231,9 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   // What has ended gets no Workload any more, unless it ran under an admission that has not been shown yet.
   const bool ended = job.Outcome() != nullptr;
   wanted.create = !job.deleting() && !(entry->failed && entry->workload_seen) &&
-                  !(ended && (entry->adopted_finished || entry->workload_seen || !entry->last_admission.has_value()));
+                  !(ended && (entry->adopted_finished || entry->workload_seen || !entry->end.has_value()));
+  // One that has left its queue has no need of another.
+  if (!entry->claim.has_value() && !entry->end.has_value() && !IsQueued(job)) wanted.create = false;
   if (job.prebuilt().empty()) {
     wanted.spec =
         ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
@@ -193,8 +247,14 @@ std::optional<WantedWorkload> JobController::Want(const std::string& job_uid) {
   } else {
     return std::nullopt;
   }
-  if (entry->claim.has_value()) wanted.spec.queue_name = entry->claim->record.local_queue;
-  if (entry->claim.has_value()) wanted.claim = entry->claim->record.claim;
+  if (entry->claim.has_value() && (!planned || entry->claim->reserved)) {
+    wanted.spec.queue_name = entry->claim->record.local_queue;
+    wanted.claim = entry->claim->record.claim;
+  }
+  if (Resizes(*entry)) {
+    wanted.resizes = true;
+    wanted.spec.pod_sets.front().count = entry->claim->record.pod_count();
+  }
   wanted.facts = Facts(*entry);
   wanted.deactivate = OwesDeactivation(*entry);
   if (job.prebuilt().empty()) wanted.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
@@ -216,11 +276,14 @@ std::optional<WorkloadBody> JobController::Body(Entry* entry) {
   WorkloadBody body;
   body.ns = job.meta.ns;
   body.name = entry->workload;
-  body.labels = ProjectLabels(job, deps_.options->label_keys_to_copy);
+  const bool on_workload = entry->claim.has_value() && entry->claim->on_workload;
+  body.labels = ProjectLabels(job, deps_.options->label_keys_to_copy, on_workload ? kHeldByWorkload : kHeldByJob);
   body.annotations = ProjectAnnotations(job, entry->claim.has_value() ? entry->claim->record.claim : engine::ClaimId{});
   body.owner = {"batch/v1", "Job", job.meta.name, job.meta.uid};
   body.spec = ProjectSpec(job, PriorityOf(*entry), entry->prepared->min_count, entry->prepared->max_execution_seconds);
   if (entry->claim.has_value()) body.spec.queue_name = entry->claim->record.local_queue;
+  if (Resizes(*entry)) body.spec.pod_sets.front().count = entry->claim->record.pod_count();
+  AddSliceAnnotations(*entry, &body.annotations);
   body.texts = ProjectTexts(job);
   if (entry->workload_seen) entry->spec_rest = nullptr;  // for a change of pod sets, which is rare
   body.active = !OwesDeactivation(*entry);
@@ -247,7 +310,7 @@ void JobController::ReadTemplate(Entry* entry) {
 
 bool JobController::IsOf(const k8s::ObjectMeta& workload, const std::string& job_uid) const {
   const std::optional<JobRef> job = JobOf(workload);
-  return job.has_value() && job->uid == job_uid;
+  return job.has_value() && (job->uid == job_uid || workload.uid == job_uid);
 }
 
 bool JobController::IsExpected(const k8s::ObjectMeta& workload, const std::string& job_uid) const {
@@ -261,6 +324,7 @@ void JobController::WorkloadKnown(const std::string& job_uid) {
   if (entry == nullptr) return;
   entry->workload_seen = true;
   entry->spec_rest = nullptr;
+  FinishReplaced(entry);
   if (leading()) SendWorkloadEvents(entry);
 }
 
@@ -291,10 +355,14 @@ void JobController::WorkloadRemoved(const std::string& job_uid, const k8s::Objec
 }
 
 void JobController::WorkloadRefused(const std::string& job_uid, const std::string& message) {
-  const Entry* entry = Find(job_uid);
+  Entry* entry = Find(job_uid);
   if (entry == nullptr) return;
+  if (deps_.options->release) refusals_[job_uid] = message;
   spdlog::warn("the workload of a job was refused{}", JobFields(*entry->job, {{"error", message}}));
   JobEvent(*entry->job, "Warning", "WorkloadRefused", "Create", message);
+  const bool waits_for_it = entry->claim.has_value() && entry->claim->state == ClaimState::kPlanned &&
+                            entry->claim->on_workload && !entry->claim->reserved && entry->reservation == nullptr;
+  if (waits_for_it && !entry->busy) RefuseStart(entry, Duration(0), message);
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -321,6 +389,24 @@ void JobController::SendWorkloadEvents(Entry* entry) {
   entry->workload_events.clear();
 }
 
+std::optional<Party> JobController::FindParty(const std::string& uid) const {
+  const auto it = entries_.find(uid);
+  if (it == entries_.end()) return std::nullopt;
+  const Entry& entry = it->second;
+  const auto known = workloads_.Known(uid);
+  Party out;
+  out.job_uid = uid;
+  if (known != nullptr) out.workload_uid = known->meta.uid;
+  out.workload = Cat(entry.job->meta.ns, "/", entry.workload);
+  return out;
+}
+
+bool JobController::Tell(const std::string& uid, const WorkloadEvent& event) {
+  Entry* entry = Find(uid);
+  if (entry != nullptr) QueueWorkloadEvent(entry, event);
+  return entry != nullptr;
+}
+
 engine::QueueRef JobController::Queue(const Entry& entry) const {
   engine::QueueRef out;
   out.ns = entry.job->meta.ns;
@@ -342,7 +428,7 @@ void JobController::Depart(Entry entry) {
   const auto known = workloads_.Known(uid);
   if (entry.job->Outcome() != nullptr && !entry.finished && leading() && entry.claim.has_value()) {
     deps_.telemetry->Finished(Queue(entry), AddClamped(SecondsClamped(PastExecutionSeconds(entry)),
-                                                       deps_.env.clock->Now() - entry.claim->record.reserved_at));
+                                                       deps_.env.clock->Now() - entry.claim->record.executing_since()));
   }
   if (known == nullptr || known->meta.deletion.IsSet() || k8s::IsTrue(known->status.conditions, "Finished")) {
     workloads_.Forget(uid);
@@ -351,18 +437,17 @@ void JobController::Depart(Entry entry) {
   WantedWorkload wanted;
   wanted.key = known->meta.key();
   wanted.create = false;
-  const std::optional<Claim> claim = entry.claim;
+  const Boxed<Claim>& claim = entry.claim;
   if (claim.has_value() && (claim->state != ClaimState::kPlanned || claim->reserved)) {
-    entry.last_admission = claim->record.admission;
-    entry.last_reserved_at = claim->record.reserved_at;
-    entry.last_eviction = claim->record.eviction;
+    entry.end = End{claim->record.admission, claim->record.reserved_at, claim->record.executing_since(),
+                    claim->record.eviction, claim->pods_ready};
   }
   wanted.facts = Facts(entry);
   if (entry.job->Outcome() == nullptr) {
     wanted.facts.state = WorkloadFacts::State::kFinished;
     wanted.facts.finished_reason = "OwnerNotFound";
     wanted.facts.finished_message = "The workload's owner no longer exists";
-    if (!entry.last_admission.has_value()) wanted.facts.admission.reset();
+    if (!entry.end.has_value()) wanted.facts.admission.reset();
   }
   departed_.insert_or_assign(uid, std::move(wanted));
   deps_.env.executor->PostAt(deps_.env.clock->Mono() + kOrphanGrace, [this, alive = std::weak_ptr<bool>(alive_), uid] {

@@ -36,6 +36,12 @@ std::vector<gang::Toleration> ReadTolerations(k8s::JsonValue list) {
   return out;
 }
 
+void WriteSchedulingGates(const std::vector<std::string>& gates, k8s::JsonWriter* out) {
+  out->StartArray();
+  for (const std::string& gate : gates) out->StartObject().Field("name", gate).EndObject();
+  out->EndArray();
+}
+
 void WriteEvictionCounts(const std::vector<EvictionCount>& counts, k8s::JsonWriter* out) {
   out->StartArray();
   for (const EvictionCount& entry : counts) {

@@ -1,6 +1,7 @@
 // Pieces of JSON that several writers and readers share.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ void WriteToleration(const gang::Toleration& toleration, k8s::JsonWriter* out);
 void WriteTolerations(const std::vector<gang::Toleration>& tolerations, k8s::JsonWriter* out);
 gang::Toleration ReadToleration(k8s::JsonValue value);
 std::vector<gang::Toleration> ReadTolerations(k8s::JsonValue list);
+
+// schedulingGates of a pod.
+void WriteSchedulingGates(const std::vector<std::string>& gates, k8s::JsonWriter* out);
 
 // schedulingStats.evictions.
 void WriteEvictionCounts(const std::vector<EvictionCount>& counts, k8s::JsonWriter* out);

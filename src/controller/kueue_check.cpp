@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/controller/names.h"
 #include "muster/core/log_fields.h"
 #include "muster/k8s_client/json_reader.h"
 #include "muster/k8s_client/resources.h"
@@ -15,7 +16,6 @@
 namespace muster::controller {
 namespace {
 
-constexpr const char* kLeaseName = "c1f6bfd2.kueue.x-k8s.io";
 constexpr std::string_view kGroup = "kueue.x-k8s.io";
 constexpr Duration kInterval = std::chrono::seconds(5);
 // Webhooks without a lease are what was left behind; they do not come by themselves.
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> FindWebhooks(std::string_view list, const k8s::Resou
 }  // namespace
 
 KueueCheck::KueueCheck(Environment env, k8s::Client* client, std::string ns, std::optional<k8s::ObjectKey> own)
-    : env_(env), client_(client), lease_{std::move(ns), kLeaseName}, shared_(own == lease_) {}
+    : env_(env), client_(client), lease_{std::move(ns), std::string(kKueueLeaseName)}, shared_(own == lease_) {}
 
 KueueCheck::~KueueCheck() { env_.executor->Cancel(timer_); }
 

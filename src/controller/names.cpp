@@ -20,11 +20,13 @@ bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c))
 }  // namespace
 
 std::string WorkloadName(std::string_view kind, std::string_view group, std::string_view owner_name,
-                         std::string_view owner_uid) {
+                         std::string_view owner_uid, std::string_view slice) {
   std::string prefix = absl::StrCat(absl::AsciiStrToLower(std::string(kind)), "-", std::string(owner_name));
   if (prefix.size() > kNameMax - kHashDigits - 1) prefix.resize(kNameMax - kHashDigits - 1);
-  const std::string digest = Sha1Hex(absl::StrCat(std::string(kind), "\n", std::string(group), "\n",
-                                                  std::string(owner_name), "\n", std::string(owner_uid)));
+  std::string hashed = absl::StrCat(std::string(kind), "\n", std::string(group), "\n", std::string(owner_name), "\n",
+                                    std::string(owner_uid));
+  if (!slice.empty()) hashed += absl::StrCat("\n", std::string(slice));
+  const std::string digest = Sha1Hex(hashed);
   return absl::StrCat(prefix, "-", digest.substr(0, kHashDigits));
 }
 

@@ -45,6 +45,10 @@ bool Same(gang::Toleration a, gang::Toleration b) {
   return a == b;
 }
 
+bool Contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
 bool Contains(const std::vector<gang::Toleration>& list, const gang::Toleration& toleration) {
   return std::any_of(list.begin(), list.end(), [&](const gang::Toleration& t) { return Same(t, toleration); });
 }
@@ -99,6 +103,11 @@ absl::StatusOr<Injected> Inject(const TemplateView& base, const Injection& wante
     out.result.tolerations.push_back(toleration);
     out.added.tolerations.push_back(toleration);
   }
+  for (const std::string& gate : wanted.scheduling_gates) {
+    if (Contains(out.result.scheduling_gates, gate)) continue;
+    out.result.scheduling_gates.push_back(gate);
+    out.added.scheduling_gates.push_back(gate);
+  }
   return out;
 }
 
@@ -112,6 +121,7 @@ TemplateView Restore(const TemplateView& current, const Injection& added) {
     const auto found = std::find(out.tolerations.rbegin(), out.tolerations.rend(), *it);
     if (found != out.tolerations.rend()) out.tolerations.erase(std::next(found).base());
   }
+  std::erase_if(out.scheduling_gates, [&added](const std::string& g) { return Contains(added.scheduling_gates, g); });
   return out;
 }
 
@@ -119,7 +129,9 @@ bool StillInjected(const TemplateView& current, const Injection& added) {
   return Contains(current.labels, added.labels) && Contains(current.annotations, added.annotations) &&
          Contains(current.node_selector, added.node_selector) &&
          std::all_of(added.tolerations.begin(), added.tolerations.end(),
-                     [&current](const gang::Toleration& t) { return Contains(current.tolerations, t); });
+                     [&current](const gang::Toleration& t) { return Contains(current.tolerations, t); }) &&
+         std::all_of(added.scheduling_gates.begin(), added.scheduling_gates.end(),
+                     [&current](const std::string& gate) { return Contains(current.scheduling_gates, gate); });
 }
 
 }  // namespace muster::controller

@@ -12,6 +12,11 @@ namespace muster::controller {
 namespace {
 
 constexpr Duration kInterval = std::chrono::minutes(1);
+// Somebody is about to mend it.
+constexpr Duration kWhileWrong = std::chrono::seconds(5);
+constexpr const char* kUnreadable = " cannot be read: ";
+constexpr const char* kRemedy =
+    "policies are put in force by applying what \"muster policies\" prints with Muster's configuration";
 constexpr Duration kNotKnown = std::chrono::seconds(1);
 constexpr int kNotFound = 404;
 
@@ -51,13 +56,17 @@ void PolicyCheck::Look() {
                    if (!alive.expired()) Seen(round, i, result);
                  });
   }
-  timer_ = env_.executor->PostAt(env_.clock->Mono() + env_.random->Jitter(kInterval, 10), [this] { Look(); });
+  if (outstanding_ == 0) Again(kInterval);
+}
+
+void PolicyCheck::Again(Duration wait) {
+  timer_ = env_.executor->PostAt(env_.clock->Mono() + env_.random->Jitter(wait, 10), [this] { Look(); });
 }
 
 std::string PolicyCheck::Judge(const PolicyExpectation& expected, const k8s::Result& result) {
   if (result.code == kNotFound) return Cat(expected.kind, " ", expected.name, " is missing");
   // Whether it is in force is not known, and that has to be seen.
-  if (!result.ok()) return Cat(expected.kind, " ", expected.name, " cannot be read: ", result.message);
+  if (!result.ok()) return Cat(expected.kind, " ", expected.name, kUnreadable, result.message);
   const auto hash = LivePolicyHash(result.body);
   if (hash.ok() && *hash == expected.hash) return "";
   return Cat(expected.kind, " ", expected.name, " differs from the configuration");
@@ -68,10 +77,16 @@ void PolicyCheck::Seen(uint64_t round, size_t index, const k8s::Result& result) 
   found_[index] = Judge(expected_[index], result);
   if (--outstanding_ > 0) return;
   std::erase(found_, "");
+  const bool mendable = std::any_of(found_.begin(), found_.end(), [](const std::string& problem) {
+    return problem.find(kUnreadable) == std::string::npos;
+  });
+  if (mendable) found_.emplace_back(kRemedy);
   for (const std::string& problem : found_) {
     if (std::find(problems_.begin(), problems_.end(), problem) == problems_.end()) spdlog::warn("{}", problem);
   }
+  if (found_.empty() && !problems_.empty()) spdlog::info("all policies are in force as the configuration has them");
   problems_ = std::move(found_);
+  Again(problems_.empty() ? kInterval : kWhileWrong);
 }
 
 }  // namespace muster::controller

@@ -27,11 +27,12 @@ class PolicyCheck {
   PolicyCheck& operator=(const PolicyCheck&) = delete;
 
   void Start();
-  // Of the last complete round; empty: all is as it should be.
+  // Of the last complete round, the remedy behind them; empty: all is as it should be.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
   void Look();
+  void Again(Duration wait);
   // RETURNS: what is wrong with one policy, or nothing.
   static std::string Judge(const PolicyExpectation& expected, const k8s::Result& result);
   void Seen(uint64_t round, size_t index, const k8s::Result& result);

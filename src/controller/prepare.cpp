@@ -4,17 +4,25 @@
 
 #include "muster/controller/names.h"
 #include "muster/core/quantity.h"
+#include "muster/engine/totals.h"
 #include "text.h"
 
 namespace muster::controller {
 namespace {
 
-// What users can ask for that is not served: better refused by name than half done.
-absl::Status Unsupported(const Job& job) {
-  if (job.Annotation(kElasticJobAnnotation) == "true") {
-    return absl::UnimplementedError(Cat("annotation ", kElasticJobAnnotation, ": elastic Jobs are not supported"));
+// What an elastic Job must not have, and what it must. Source: kueue_semantics 2.1, 2.2.
+absl::Status CheckElastic(const Job& job) {
+  if (!job.elastic()) return absl::OkStatus();
+  for (const std::string_view other : {kMinParallelismAnnotation, kPrebuiltWorkloadName}) {
+    const std::string_view value = other == kPrebuiltWorkloadName ? job.prebuilt() : job.Annotation(other);
+    if (value.empty()) continue;
+    return absl::InvalidArgumentError(
+        Cat("annotation ", other, ": \"", value, "\" cannot be used together with ", kElasticJobAnnotation));
   }
-  return absl::OkStatus();
+  if (job.gated) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("spec.template.spec.schedulingGates: ", kElasticJobAnnotation,
+                                        " is missing; the policy muster-jobs-elastic adds it to elastic Jobs that are "
+                                        "made with a queue name"));
 }
 
 RequestContext ContextOf(const std::string& ns, const PodTemplate& pod, const Catalog& catalog,
@@ -31,12 +39,13 @@ RequestContext ContextOf(const std::string& ns, const PodTemplate& pod, const Ca
 }
 
 // `pods`: of which it asks for the requests.
-void AddPodSet(std::string_view name, int32_t pods, std::optional<int32_t> min_count, ShapedPod shaped,
-               gang::ShapeTable* shapes, Prepared* out) {
+void AddPodSet(std::string_view name, int32_t pods, std::optional<int32_t> min_count, gang::TopologyRequest topology,
+               ShapedPod shaped, gang::ShapeTable* shapes, Prepared* out) {
   engine::PodSet pod_set;
   pod_set.name = name;
   pod_set.count = pods;
   pod_set.min_count = min_count;
+  pod_set.topology = std::move(topology);
   pod_set.shape = shapes->Intern(std::move(shaped.shape));
   PodSetRequests requests{pod_set.name, {}};
   for (const auto& [resource, amount] : pod_set.shape->requests) {
@@ -53,7 +62,7 @@ void AddPodSet(std::string_view name, int32_t pods, std::optional<int32_t> min_c
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes) {
   Prepared out;
-  out.problem = Unsupported(job);
+  out.problem = CheckElastic(job);
   const JobShape original = OriginalShape(job);
   if (auto priority = ResolvePriority(job, catalog.workload_priority_classes, catalog.pod_priority_classes);
       priority.ok()) {
@@ -70,6 +79,13 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
     out.max_execution_seconds = *seconds;
   } else {
     out.problem.Update(seconds.status());
+  }
+
+  gang::TopologyRequest topology;
+  if (auto request = TopologyRequestOf(job); request.ok()) {
+    topology = *std::move(request);
+  } else {
+    out.problem.Update(request.status());
   }
 
   PodTemplate pod = job.pod;
@@ -90,8 +106,8 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   const int32_t pods = original.pod_count() - ReclaimablePods(job, original);
   // Where completions follow parallelism, fewer of them would take back what has ended.
   const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;
-  AddPodSet(kJobPodSet, pods, !whole && out.min_count < pods ? out.min_count : std::nullopt, std::move(shaped), shapes,
-            &out);
+  AddPodSet(kJobPodSet, pods, !whole && out.min_count < pods ? out.min_count : std::nullopt, std::move(topology),
+            std::move(shaped), shapes, &out);
   return out;
 }
 
@@ -108,12 +124,13 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
   workload.generation = object.meta.generation;
   workload.priority = object.spec.priority;
   if (object.spec.priority_class.has_value()) workload.priority_class = object.spec.priority_class->name;
-  workload.queue_time = object.meta.creation;
+  workload.queue_time = QueueTime(object.meta.creation, object.status);
   workload.active = object.active;
   if (const auto gate = object.meta.annotations.find(kAdmissionGatedByAnnotation);
       gate != object.meta.annotations.end()) {
     workload.gated_by = gate->second;
   }
+  workload.preemption_gates = ClosedGates(object.preemption_gates, object.status.preemption_gates);
   for (const PodSetTemplate& pod_set : object.templates) {
     int32_t pods = pod_set.count;
     if (held != nullptr) {
@@ -124,7 +141,7 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
     const auto done = object.status.reclaimable_pods.find(pod_set.name);
     if (done != object.status.reclaimable_pods.end()) pods -= std::min(done->second, pods);
     ShapedPod shaped = MakeShape(pod_set.pod, ContextOf(object.meta.ns, pod_set.pod, catalog, config), pod_set.name);
-    AddPodSet(pod_set.name, pods, pod_set.min_count, std::move(shaped), shapes, &out);
+    AddPodSet(pod_set.name, pods, pod_set.min_count, pod_set.topology, std::move(shaped), shapes, &out);
   }
   return out;
 }
@@ -138,7 +155,7 @@ void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& cat
   out->workload.pod_sets.clear();
   out->workload.invalid.clear();
   out->requests.clear();
-  AddPodSet(own.name, own.count, own.min_count,
+  AddPodSet(own.name, own.count, own.min_count, object.templates.front().topology,
             MakeShape(pod, ContextOf(object.meta.ns, pod, catalog, config), own.name), shapes, out);
   out->workload.queue_time = from.workload.queue_time;
   if (out->workload.local_queue.empty()) out->workload.local_queue = from.workload.local_queue;
@@ -147,6 +164,20 @@ void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& cat
   out->priority = from.priority;
   out->workload.priority = from.workload.priority;
   out->workload.priority_class = from.workload.priority_class;
+}
+
+int64_t PodsHeld(const engine::Admission& admission, const Prepared* prepared) {
+  int64_t pods = 0;
+  for (const engine::PodSetAssignment& assigned : admission.pod_sets) {
+    int32_t needed = assigned.count;
+    if (prepared != nullptr) {
+      for (const engine::PodSet& pod_set : prepared->workload.pod_sets) {
+        if (pod_set.name == assigned.name) needed = pod_set.count;
+      }
+    }
+    pods += engine::StillHeld(assigned, needed).first;
+  }
+  return pods;
 }
 
 bool RunByJobController(const Job& job) {

@@ -40,6 +40,9 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
 void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& catalog, const gang::RequestConfig& config,
                       gang::ShapeTable* shapes, Prepared* out);
 
+// Pods of an admitted gang that have not ended; `prepared` null: nobody knows of any that have.
+int64_t PodsHeld(const engine::Admission& admission, const Prepared* prepared);
+
 // False where spec.managedBy names a controller other than Kubernetes' own.
 bool RunByJobController(const Job& job);
 

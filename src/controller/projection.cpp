@@ -14,8 +14,10 @@ using State = WorkloadFacts::State;
 
 constexpr std::string_view kNoReservation = "The workload has no reservation";
 constexpr std::string_view kDeactivatedMessage = "The workload is deactivated";
+constexpr std::string_view kGateCleared = "AdmissionGatedBy cleared, waiting for quota reservation";
 constexpr std::string_view kDueTo = " due to ";
 constexpr std::string_view kDeactivationTarget = "DeactivationTarget";
+constexpr std::string_view kBlockedOnGates = "BlockedOnPreemptionGates";
 
 // Labels that the job controller puts on templates; what names a single Job's pods by uid is not the user's.
 constexpr std::array<std::string_view, 3> kControllerLabels = {"job-name", "controller-uid",
@@ -60,19 +62,57 @@ class Draft {
   int64_t generation_;
 };
 
+constexpr std::string_view kUnsatisfied = "The workload has not all checks ready";
+
+void ShowWaiting(const std::optional<engine::Reason>& reason, WallTime now, Draft* draft) {
+  if (reason.has_value()) {
+    draft->Set(kWaitingCondition, true, engine::Name(engine::WaitCodeOf(*reason)), WaitMessage(*reason), now);
+  } else {
+    draft->Remove(kWaitingCondition);
+  }
+}
+
 void ShowReservation(const WorkloadFacts& facts, Draft* draft) {
   WorkloadStatus& status = draft->status();
   status.admission = ToApi(*facts.admission);
   status.resource_requests.clear();
   draft->Set("QuotaReserved", true, "QuotaReserved",
              Cat("Quota reserved in ClusterQueue ", facts.admission->cluster_queue), facts.reserved_at);
-  draft->Set("Admitted", true, "Admitted", "The workload is admitted", facts.reserved_at);
+  if (facts.state == State::kReserved) {
+    draft->Set("Admitted", false, "UnsatisfiedAdmissionChecks", kUnsatisfied, facts.reserved_at);
+  } else {
+    draft->Set("Admitted", true, "Admitted", "The workload is admitted",
+               facts.admitted_at.IsSet() ? facts.admitted_at : facts.reserved_at);
+  }
 }
 
-void ShowEvicted(const Eviction& eviction, Draft* draft) {
-  draft->status().evictions = eviction.totals;
+std::string Previously(std::string_view message) { return Cat("Previously: ", message); }
+
+// Since another reason holds.
+void EndBlockedOnGates(std::string_view reason, WallTime at, Draft* draft) {
+  const k8s::Condition* blocked = draft->Find(kBlockedOnGates);
+  if (blocked != nullptr && blocked->status == "True") {
+    draft->Set(kBlockedOnGates, false, reason, Previously(blocked->message), at);
+  }
+}
+
+// What others decided for the reservation that ends; they decide again for the next.
+void SetBackOthers(WallTime now, WorkloadStatus* status) {
+  status->checks = SetBack(std::move(status->checks), now);
+  status->preemption_gates = CloseAll(std::move(status->preemption_gates), WholeSeconds(now));
+}
+
+void ShowEvicted(const Eviction& eviction, WallTime now, Draft* draft) {
+  WorkloadStatus& status = draft->status();
+  // Once, as it is shown: what check controllers write from then on is for the next reservation.
+  if (status.evictions != eviction.totals) SetBackOthers(now, &status);
+  status.evictions = eviction.totals;
+  status.requeue_state.reset();
+  if (eviction.requeue_count > 0 || eviction.requeue_at.IsSet()) {
+    status.requeue_state = {eviction.requeue_count, eviction.requeue_at};
+  }
   draft->Set("Evicted", true, eviction.shown_reason(), eviction.message, eviction.at);
-  if (eviction.reason == kDeactivated && !eviction.underlying_cause.empty()) {
+  if (eviction.reason == kDeactivated && eviction.underlying_cause == kMaxExecTimeExceeded) {
     const std::string_view message = eviction.message;
     const size_t why = message.find(kDueTo);
     draft->Set(kDeactivationTarget, true, eviction.underlying_cause,
@@ -82,8 +122,6 @@ void ShowEvicted(const Eviction& eviction, Draft* draft) {
     draft->Set("Preempted", true, eviction.preemption_reason, eviction.message, eviction.at);
   }
 }
-
-std::string Previously(std::string_view message) { return Cat("Previously: ", message); }
 
 // The eviction was shown, and a later reservation too.
 bool ShowsEndedEviction(const Eviction& eviction, const Draft& draft, const WorkloadStatus& status) {
@@ -101,6 +139,7 @@ void EndDeactivation(Draft* draft) {
 // A reservation ends what an eviction said.
 void EndEviction(const WorkloadFacts& facts, Draft* draft) {
   EndDeactivation(draft);
+  EndBlockedOnGates("QuotaReserved", facts.reserved_at, draft);
   for (const std::string_view type : {"Evicted", "Preempted"}) {
     const k8s::Condition* condition = draft->Find(type);
     if (condition == nullptr || condition->status != "True") continue;
@@ -113,16 +152,30 @@ bool RequeuedAfter(const k8s::Condition* requeued, const Eviction& eviction) {
   return requeued != nullptr && Seconds(requeued->last_transition) >= Seconds(eviction.at);
 }
 
+// The pause after an eviction is over: by its time, or by an admission.
+bool PauseIsOver(const WorkloadFacts& facts, WallTime now, Draft* draft) {
+  std::optional<RequeueState>& state = draft->status().requeue_state;
+  if (!state.has_value() || !state->requeue_at.IsSet()) return true;
+  if (facts.state == State::kPending && now < state->requeue_at) return false;
+  state->requeue_at = {};
+  if (state->count == 0) state.reset();
+  return true;
+}
+
 void ShowRequeued(const WorkloadFacts& facts, WallTime now, Draft* draft) {
+  const bool pause_is_over = PauseIsOver(facts, now, draft);
   if (facts.eviction.has_value() && !RequeuedAfter(draft->Find("Requeued"), *facts.eviction)) {
     const Eviction& eviction = *facts.eviction;
-    draft->Set("Requeued", eviction.reason == "Preempted", eviction.shown_reason(), eviction.message, now);
+    const bool at_once = eviction.reason == "Preempted" || eviction.reason == "NodeFailures";
+    draft->Set("Requeued", at_once, eviction.shown_reason(), eviction.message, now);
   }
   const k8s::Condition* requeued = draft->Find("Requeued");
   if (requeued == nullptr || requeued->status == "True") return;
   const std::string reason = requeued->reason;
   if (reason.starts_with(kDeactivated) && facts.active) {
     draft->Set("Requeued", true, "Reactivated", "The workload was reactivated", now);
+  } else if ((reason == kPodsReadyTimeout || reason == kAdmissionCheck) && pause_is_over) {
+    draft->Set("Requeued", true, "BackoffFinished", "The workload backoff was finished", now);
   } else if (reason == "ClusterQueueStopped" && !facts.cluster_queue_stopped) {
     draft->Set("Requeued", true, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped", now);
   } else if (reason == "LocalQueueStopped" && !facts.local_queue_stopped) {
@@ -130,11 +183,22 @@ void ShowRequeued(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   }
 }
 
+// `reserved`: the condition until now; may be null. After a gate its end is told of until something else is in the way.
+std::string PendingMessage(const engine::Reason& reason, const k8s::Condition* reserved) {
+  const bool was_gated =
+      reserved != nullptr && ((reserved->reason == engine::Name(engine::ReasonCode::kAdmissionGated) &&
+                               reserved->message != kPreemptionGatedMessage) ||
+                              reserved->message == kGateCleared);
+  return was_gated && reason.code == engine::ReasonCode::kPendingEvaluation ? std::string(kGateCleared)
+                                                                            : ReasonMessage(reason);
+}
+
 void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   WorkloadStatus& status = draft->status();
-  if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, draft);
+  if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, now, draft);
   // Deactivated while it waited: an eviction too, though nothing had to be stopped.
   if (!facts.active && !draft->IsTrue("Evicted")) {
+    SetBackOthers(now, &status);
     status.evictions = CountEviction(std::move(status.evictions), std::string(kDeactivated), "");
     draft->Set("Evicted", true, kDeactivated, kDeactivatedMessage, now);
   }
@@ -145,23 +209,36 @@ void ShowPending(const WorkloadFacts& facts, WallTime now, Draft* draft) {
   const bool had_quota = reserved != nullptr && reserved->status == "True";
   status.admission.reset();
   if (!facts.active) {
+    status.requeue_state.reset();
+    EndBlockedOnGates(kDeactivated, now, draft);
     draft->Set("QuotaReserved", false, kDeactivated, kDeactivatedMessage, now);
   } else if (facts.reason.has_value()) {
-    draft->Set("QuotaReserved", false, engine::Name(facts.reason->code), ReasonMessage(*facts.reason), now);
+    draft->Set("QuotaReserved", false, engine::Name(facts.reason->code), PendingMessage(*facts.reason, reserved), now);
+    if (IsPreemptionGated(*facts.reason)) {
+      draft->Set(kBlockedOnGates, true, "PreemptionGated", kPreemptionGatedMessage, now);
+    } else {
+      EndBlockedOnGates(engine::Name(facts.reason->code), now, draft);
+    }
     if (WasEvaluated(*facts.reason)) status.resource_requests = facts.requests;
   } else if (had_quota || facts.eviction.has_value()) {
     if (reserved == nullptr || had_quota) {
       draft->Set("QuotaReserved", false, engine::Name(engine::ReasonCode::kPendingEvaluation), evicted_message, now);
     }
   }
-  if (facts.active && facts.waits_for.has_value()) {
-    draft->Set(kWaitingCondition, true, engine::Name(engine::WaitCodeOf(*facts.waits_for)),
-               WaitMessage(*facts.waits_for), now);
-  } else {
-    draft->Remove(kWaitingCondition);
-  }
+  ShowWaiting(facts.active ? facts.waits_for : std::nullopt, now, draft);
   if (draft->Find("QuotaReserved") != nullptr) draft->Set("Admitted", false, "NoReservation", kNoReservation, now);
   ShowRequeued(facts, now, draft);
+}
+
+// Of what waits it is said beside something else only: it is no news that would be worth a write.
+void ShowPodsReady(const WorkloadFacts& facts, WallTime now, Draft* draft) {
+  if (!facts.pods_ready.has_value()) return;
+  const std::vector<k8s::Condition>& told = draft->status().conditions;
+  const bool alone = std::all_of(told.begin(), told.end(), [](const auto& c) { return c.type == kWaitingCondition; });
+  if (facts.state == State::kPending && alone) return;
+  const PodsReady& state = *facts.pods_ready;
+  draft->Set(kPodsReadyCondition, state.ready(), state.reason(), state.message(),
+             facts.state == State::kPending || !state.since.IsSet() ? now : state.since);
 }
 
 bool FromWorkloadClass(const Priority& priority) {
@@ -179,15 +256,22 @@ WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, co
   if (facts.reclaimable_pods.has_value() && facts.state != State::kFinished) {
     draft.status().reclaimable_pods = *facts.reclaimable_pods;
   }
-  if (facts.state != State::kPending) draft.Remove(kWaitingCondition);
+  if (facts.state != State::kPending) {
+    const bool waits = facts.state == State::kReserved || facts.state == State::kAdmitted;
+    ShowWaiting(waits ? facts.waits_for : std::nullopt, now, &draft);
+  }
+  if (facts.checks.has_value() && facts.state != State::kFinished) {
+    draft.status().checks = InStep(draft.status().checks, *facts.checks, now);
+  }
   switch (facts.state) {
     case State::kPending:
       ShowPending(facts, now, &draft);
       break;
+    case State::kReserved:
     case State::kAdmitted:
     case State::kFinished:
       if (facts.eviction.has_value() && !ShowsEndedEviction(*facts.eviction, draft, known)) {
-        ShowEvicted(*facts.eviction, &draft);
+        ShowEvicted(*facts.eviction, now, &draft);
       }
       if (facts.admission.has_value()) {
         EndEviction(facts, &draft);
@@ -197,13 +281,41 @@ WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, co
       break;
     case State::kEvicting:
       if (facts.admission.has_value()) ShowReservation(facts, &draft);
-      if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, &draft);
+      if (facts.eviction.has_value()) ShowEvicted(*facts.eviction, now, &draft);
       break;
   }
+  ShowPodsReady(facts, now, &draft);
   if (facts.state == State::kFinished) {
     draft.Set("Finished", true, facts.finished_reason, facts.finished_message, now);
   }
   return std::move(draft.status());
+}
+
+Eviction TimeOverEviction() {
+  Eviction out;
+  out.reason = kDeactivated;
+  out.underlying_cause = kMaxExecTimeExceeded;
+  out.message = Cat(kDeactivatedMessage, kDueTo, "exceeding the maximum execution time");
+  return out;
+}
+
+std::string TimeOverNote(int64_t limit_seconds) {
+  return Cat("The maximum execution time (", limit_seconds, "s) exceeded");
+}
+
+void TellChecks(const engine::Admission& admission, const WorkloadStatus& known, WorkloadFacts* facts) {
+  // Without its ClusterQueue nobody knows what it waits for.
+  const bool ready = facts->checks.has_value() && Judge(known.checks, *facts->checks) == CheckVerdict::kReady;
+  if (ready || k8s::IsTrue(known.conditions, "Admitted")) return;
+  facts->state = State::kReserved;
+  if (facts->checks.has_value()) {
+    facts->waits_for = WaitsForChecks(known.checks, *facts->checks, admission.cluster_queue);
+  }
+}
+
+std::string RejectionMessage(std::string_view deactivation) {
+  const size_t why = deactivation.find(kDueTo);
+  return Cat("Deactivated", why == std::string_view::npos ? std::string_view() : deactivation.substr(why));
 }
 
 std::string DeactivationMessage(std::string_view why) { return Cat(kDeactivatedMessage, kDueTo, why); }
@@ -219,11 +331,14 @@ bool TimeWasReset(const Workload& workload) {
 }
 
 bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction) {
-  return status.evictions == eviction.totals && k8s::FindCondition(status.conditions, "Evicted") != nullptr;
+  return (status.evictions == eviction.totals || IsOlderThanShown(eviction, status)) &&
+         k8s::FindCondition(status.conditions, "Evicted") != nullptr;
 }
 
 bool WorthShowing(const engine::Reason& reason, const WorkloadStatus& known) {
   if (reason.code != engine::ReasonCode::kPendingEvaluation) return true;
+  // The eviction that it backs off from says so.
+  if (!reason.obstacles.empty() && reason.obstacles.front().kind == engine::ObstacleKind::kBackingOff) return false;
   for (const engine::Obstacle& o : reason.obstacles) {
     if (o.kind != engine::ObstacleKind::kBehindStrictHead && o.kind != engine::ObstacleKind::kLostToAnother) {
       return true;
@@ -237,6 +352,21 @@ bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction) {
   return TellsOfEviction(status, eviction) && reserved != nullptr && reserved->status == "False";
 }
 
+WallTime QueueTime(WallTime created, const WorkloadStatus& status) {
+  const k8s::Condition* evicted = k8s::FindCondition(status.conditions, "Evicted");
+  const bool by_check = evicted != nullptr && evicted->status == "True" && evicted->reason == kAdmissionCheck;
+  return by_check ? evicted->last_transition : created;
+}
+
+bool IsOlderThanShown(const Eviction& eviction, const WorkloadStatus& status) {
+  const auto sum = [](const std::vector<EvictionCount>& totals) {
+    int64_t all = 0;
+    for (const EvictionCount& entry : totals) all += entry.count;
+    return all;
+  };
+  return sum(eviction.totals) < sum(status.evictions);
+}
+
 std::optional<Eviction> ShownEviction(const WorkloadStatus& status) {
   const k8s::Condition* evicted = k8s::FindCondition(status.conditions, "Evicted");
   if (evicted == nullptr || evicted->status != "True") return std::nullopt;
@@ -246,9 +376,14 @@ std::optional<Eviction> ShownEviction(const WorkloadStatus& status) {
   out.at = evicted->last_transition;
   out.past_execution_seconds = status.past_execution_seconds;
   out.totals = status.evictions;
+  if (status.requeue_state.has_value()) {
+    out.requeue_count = status.requeue_state->count;
+    out.requeue_at = status.requeue_state->requeue_at;
+  }
   if (const k8s::Condition* preempted = k8s::FindCondition(status.conditions, "Preempted");
       preempted != nullptr && preempted->status == "True") {
     out.preemption_reason = preempted->reason;
+    out.preemptor_uid = PreemptorIn(out.message);
   }
   return out;
 }
@@ -298,6 +433,7 @@ WorkloadSpec ProjectSpec(const Job& job, const Priority& priority, std::optional
   pod_set.min_count = min_count;
   pod_set.containers_hash = job.containers_hash;
   pod_set.tolerations = shape.view.tolerations;
+  pod_set.topology = TopologyRequestOf(job).value_or(gang::TopologyRequest());
   out.pod_sets.push_back(std::move(pod_set));
   return out;
 }
@@ -311,6 +447,7 @@ std::vector<PodSetText> ProjectTexts(const Job& job) {
   }
   text.annotations = view.annotations;
   text.node_selector = view.node_selector;
+  text.scheduling_gates = view.scheduling_gates;
   text.spec_rest = *job.spec_rest;
   return {std::move(text)};
 }
@@ -322,20 +459,21 @@ bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool 
   return known != wanted;
 }
 
-Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy) {
+Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy, std::string_view holder) {
   Labels out;
   for (const std::string& key : keys_to_copy) {
     if (const auto it = job.meta.labels.find(key); it != job.meta.labels.end()) out.insert(*it);
   }
   if (IsLabelValue(job.meta.uid)) out.insert_or_assign(std::string(kJobUidLabel), job.meta.uid);
-  out.insert_or_assign(std::string(kRecordHolderLabel), std::string(kHeldByJob));
+  out.insert_or_assign(std::string(kRecordHolderLabel), std::string(holder));
   return out;
 }
 
 Labels ProjectAnnotations(const Job& job, engine::ClaimId claim) {
   Labels out;
   for (const auto& [key, value] : job.meta.annotations) {
-    if (std::string_view(key).starts_with(kProvisioningRequestPrefix) || key == kAdmissionGatedByAnnotation) {
+    if (std::string_view(key).starts_with(kProvisioningRequestPrefix) || key == kAdmissionGatedByAnnotation ||
+        key == kElasticJobAnnotation) {
       out.emplace(key, value);
     }
   }

@@ -32,6 +32,18 @@ std::vector<FlavorUsageStatus> ReadUsage(JsonValue list) {
   return out;
 }
 
+// An entry that somebody has spoilt is known too: it is overwritten, or taken away.
+engine::ConsumedResources ReadConsumed(JsonValue status) {
+  engine::ConsumedResources consumed;
+  status["consumedResources"].ForEachField([&consumed](std::string_view resource, JsonValue value) {
+    const absl::StatusOr<Quantity> quantity = Quantity::Parse(value.Scalar());
+    consumed.amounts.emplace_back(resource, quantity.ok() ? quantity->ToAmount(resource) : Amount::Lowest());
+  });
+  std::sort(consumed.amounts.begin(), consumed.amounts.end());
+  consumed.as_of = status["lastUpdate"].Time();
+  return consumed;
+}
+
 // ---- projecting ---------------------------------------------------------------------------------
 
 std::vector<FlavorUsageStatus> Usage(const std::vector<engine::FlavorUsage>& usage, Amount engine::FlavorUsage::*amount,
@@ -74,9 +86,18 @@ std::string_view ReasonName(InactiveReason reason) {
       return "CohortCycle";
     case InactiveReason::kCohortMisconfigured:
       return "CohortMisconfigured";
-    case InactiveReason::kAdmissionChecks:
-    case InactiveReason::kUnsupported:
-      return "Unsupported";
+    case InactiveReason::kAdmissionCheckNotFound:
+      return "AdmissionCheckNotFound";
+    case InactiveReason::kAdmissionCheckInactive:
+      return "AdmissionCheckInactive";
+    case InactiveReason::kMultipleMultiKueueChecks:
+      return "MultipleMultiKueueAdmissionChecks";
+    case InactiveReason::kMultiKueueCheckPerFlavor:
+      return "MultiKueueAdmissionCheckAppliedPerFlavor";
+    case InactiveReason::kMultiKueueWithProvisioningRequest:
+      return "MultiKueueWithProvisioningRequest";
+    case InactiveReason::kTopologyNotFound:
+      return "TopologyNotFound";
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
@@ -101,9 +122,18 @@ std::string ReasonText(const engine::Inactivity& why) {
       return Cat("references missing ResourceFlavor(s): ", Joined(why.names, ","));  // as the reference does
     case InactiveReason::kCohortCycle:
       return Cat("its cohorts form a cycle: ", Joined(why.names, ", "));
-    case InactiveReason::kAdmissionChecks:
-    case InactiveReason::kUnsupported:
-      return Cat("uses what is not supported: ", Joined(why.names, ", "));
+    case InactiveReason::kAdmissionCheckNotFound:
+      return Cat("references missing AdmissionCheck(s): ", Joined(why.names, ","));
+    case InactiveReason::kAdmissionCheckInactive:
+      return Cat("references inactive AdmissionCheck(s): ", Joined(why.names, ","));
+    case InactiveReason::kMultipleMultiKueueChecks:
+      return Cat("has more than one MultiKueue AdmissionCheck: ", Joined(why.names, ","));
+    case InactiveReason::kMultiKueueCheckPerFlavor:
+      return Cat("has a MultiKueue AdmissionCheck for some flavors only: ", Joined(why.names, ","));
+    case InactiveReason::kMultiKueueWithProvisioningRequest:
+      return Cat("has ProvisioningRequest AdmissionCheck(s) beside MultiKueue: ", Joined(why.names, ","));
+    case InactiveReason::kTopologyNotFound:
+      return Cat("there is no Topology ", Joined(why.names, ", there is no Topology "));
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
@@ -131,6 +161,10 @@ QueueStatus ProjectCounts(const QueueStatus& known, const View& view, bool clust
   return out;
 }
 
+std::optional<int64_t> ShareOf(const std::optional<engine::WeightedShare>& share) {
+  return share.has_value() ? std::optional(share->permille) : std::nullopt;
+}
+
 // ---- writing ------------------------------------------------------------------------------------
 
 void WriteUsage(std::string_view key, const std::vector<FlavorUsageStatus>& usage, bool cluster_queue,
@@ -148,6 +182,28 @@ void WriteUsage(std::string_view key, const std::vector<FlavorUsageStatus>& usag
   out->EndArray();
 }
 
+void WriteFairSharing(const QueueStatus& from, const QueueStatus& wanted, JsonWriter* out) {
+  out->Key("fairSharing");
+  if (!wanted.weighted_share.has_value()) {
+    out->Null();
+    return;
+  }
+  out->StartObject().Field("weightedShare", *wanted.weighted_share);
+  if (wanted.consumed.has_value()) {
+    const auto& amounts = wanted.consumed->amounts;
+    out->Key("admissionFairSharingStatus").StartObject().Key("consumedResources").StartObject();
+    for (const auto& [resource, amount] : amounts) out->Field(resource, FormatAmount(resource, amount));
+    // A merge leaves what is not named.
+    for (const auto& [resource, amount] : from.consumed.value_or(engine::ConsumedResources{}).amounts) {
+      const bool stays = std::any_of(amounts.begin(), amounts.end(),
+                                     [&name = resource](const auto& entry) { return entry.first == name; });
+      if (!stays) out->Key(resource).Null();
+    }
+    out->EndObject().Field("lastUpdate", FormatTime(wanted.consumed->as_of)).EndObject();
+  }
+  out->EndObject();
+}
+
 }  // namespace
 
 QueueStatus DecodeQueueStatus(std::string_view json) {
@@ -161,6 +217,10 @@ QueueStatus DecodeQueueStatus(std::string_view json) {
   out.pending = status["pendingWorkloads"].Count();
   out.reserving = status["reservingWorkloads"].Count();
   out.admitted = status["admittedWorkloads"].Count();
+  const JsonValue fair = status["fairSharing"];
+  if (fair.present()) out.weighted_share = fair["weightedShare"].Int();
+  const JsonValue consumed = fair["admissionFairSharingStatus"];
+  if (consumed.present()) out.consumed = ReadConsumed(consumed);
   if (document.problem().empty()) return out;
   QueueStatus illegible;
   illegible.legible = false;
@@ -170,6 +230,7 @@ QueueStatus DecodeQueueStatus(std::string_view json) {
 QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::ClusterQueueView& view,
                           WallTime now) {
   QueueStatus out = ProjectCounts(known, view, true);
+  out.weighted_share = ShareOf(view.weighted_share);
   if (view.active || view.inactive.empty()) {
     SetActive(view.active, view.active ? "Ready" : "Unknown", "Can admit new workloads", generation, now, &out);
   } else {
@@ -181,6 +242,15 @@ QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const en
 QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const engine::LocalQueueView& view,
                           WallTime now) {
   QueueStatus out = ProjectCounts(known, view, false);
+  out.weighted_share.reset();
+  out.consumed.reset();
+  if (view.consumption.has_value()) {
+    out.weighted_share = 0;  // a LocalQueue has none, and the field is required
+    out.consumed = view.consumption->resources;
+    out.consumed->as_of.unix_nanos -= out.consumed->as_of.unix_nanos % kNanosPerSecond;
+    // That time has passed in which nothing changed is not worth a write.
+    if (known.consumed.has_value() && known.consumed->amounts == out.consumed->amounts) out.consumed = known.consumed;
+  }
   if (view.stopped) {
     SetActive(false, "Stopped", "LocalQueue is stopped", generation, now, &out);
   } else if (!view.misconfigured.empty()) {
@@ -196,7 +266,14 @@ QueueStatus ProjectStatus(const QueueStatus& known, int64_t generation, const en
   return out;
 }
 
-std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wanted, bool cluster_queue) {
+QueueStatus ProjectStatus(const QueueStatus& known, const engine::CohortView& view) {
+  QueueStatus out = known;
+  out.legible = true;
+  out.weighted_share = ShareOf(view.weighted_share);
+  return out;
+}
+
+std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wanted, QueueKind kind) {
   const QueueStatus& from = known.status;
   if (from == wanted) return "";
   JsonWriter out;
@@ -204,6 +281,11 @@ std::string EncodeStatusPatch(const QueueObject& known, const QueueStatus& wante
   out.Field("uid", known.meta.uid).Field("resourceVersion", known.meta.resource_version).EndObject();
   out.Key("status").StartObject();
   const bool all = !from.legible;
+  if (all || from.weighted_share != wanted.weighted_share || from.consumed != wanted.consumed) {
+    WriteFairSharing(from, wanted, &out);
+  }
+  if (kind == QueueKind::kCohort) return out.EndObject().EndObject().Take();
+  const bool cluster_queue = kind == QueueKind::kClusterQueue;
   if (all || from.conditions != wanted.conditions) out.Key("conditions").Conditions(wanted.conditions);
   if (all || from.flavors_reservation != wanted.flavors_reservation) {
     WriteUsage("flavorsReservation", wanted.flavors_reservation, cluster_queue, &out);

@@ -13,11 +13,11 @@ constexpr int kNotFound = 404;
 }  // namespace
 
 QueueStatusWriter::QueueStatusWriter(Environment env, k8s::Client* client, const k8s::Resource& resource,
-                                     bool cluster_queue, Project project, Returned returned)
+                                     QueueKind kind, Project project, Returned returned)
     : env_(env),
       client_(client),
       resource_(resource),
-      cluster_queue_(cluster_queue),
+      kind_(kind),
       project_(std::move(project)),
       returned_(std::move(returned)) {}
 
@@ -77,7 +77,7 @@ void QueueStatusWriter::Sync(const k8s::ObjectKey& key, Entry* entry) {
   if (entry->progress.unreadable()) return;
   const std::optional<QueueStatus> wanted = project_(*entry->known);
   if (!wanted.has_value()) return;
-  std::string body = EncodeStatusPatch(*entry->known, *wanted, cluster_queue_);
+  std::string body = EncodeStatusPatch(*entry->known, *wanted, kind_);
   if (body.empty()) return;
   entry->busy = true;
   entry->progress.Sent(entry->known->meta.resource_version);

@@ -1,4 +1,5 @@
-// Keeps the status of queues in step with the engine, at most once a second each, and only where it differs.
+// Keeps the status of queues and cohorts in step with the engine, at most once a second each, and only where it
+// differs.
 //
 // Threading: used from the executor only.
 #pragma once
@@ -25,7 +26,7 @@ class QueueStatusWriter {
   // Given the object that an own write returned; it comes back by Observe, unless the watch has passed it.
   using Returned = std::function<void(const std::string& json)>;
 
-  QueueStatusWriter(Environment env, k8s::Client* client, const k8s::Resource& resource, bool cluster_queue,
+  QueueStatusWriter(Environment env, k8s::Client* client, const k8s::Resource& resource, QueueKind kind,
                     Project project, Returned returned);
   ~QueueStatusWriter();
   QueueStatusWriter(const QueueStatusWriter&) = delete;
@@ -57,7 +58,7 @@ class QueueStatusWriter {
   Environment env_;
   k8s::Client* client_;
   const k8s::Resource& resource_;
-  bool cluster_queue_;
+  QueueKind kind_;
   Project project_;
   Returned returned_;
   bool open_ = false;

@@ -37,6 +37,74 @@ std::string FieldText(const Obstacle& o) {
              o.object);
 }
 
+// Why the topology of a flavor has no place.
+std::string PlacementText(const gang::PlacementProblem& p) {
+  using Kind = gang::PlacementProblem::Kind;
+  switch (p.kind) {
+    case Kind::kNoLevel:
+      return Cat("no requested topology level: ", p.level);
+    case Kind::kNoDomains:
+      return Cat("no topology domains at level: ", p.level);
+    case Kind::kSlicesAbove:
+      return Cat("slice topology ", p.level, " is above the level that it must be within");
+    case Kind::kSliceSize:
+      return Cat("slice size ", std::to_string(p.size), " at level ", p.level,
+                 " is not positive or does not divide the size around it");
+    case Kind::kNoTopology:
+      return "no flavor with a topology has the pods' resources";
+    case Kind::kSeveral:
+      return "the pods' resources come from several flavors with a topology";
+    case Kind::kNoFit:
+      break;
+  }
+  std::string out = Cat("topology \"", p.topology, "\"");
+  if (!p.layers.empty()) {
+    out += " doesn't allow to fit";
+    for (size_t i = 0; i < p.layers.size(); ++i) {
+      out += Cat("; ", std::to_string(p.layers[i].first), "/", std::to_string(p.layers[i].second),
+                 " slice(s) fit on level ", p.layer_levels[i]);
+    }
+  } else {
+    out += p.fit == 0 ? std::string(" doesn't allow to fit any of ")
+                      : Cat(" allows to fit only ", std::to_string(p.fit), " out of ");
+    out += Cat(std::to_string(p.wanted), p.slices ? " slice(s)" : " pod(s)");
+  }
+  std::vector<std::string> excluded;
+  const auto add = [&](const std::string& what, int64_t count) {
+    if (count > 0) excluded.push_back(Cat(what, ": ", std::to_string(count)));
+  };
+  add("nodeSelector", p.exclusions.node_selector);
+  add("affinity", p.exclusions.affinity);
+  for (const auto& [taint, count] : p.exclusions.taints) add(Cat("taint \"", taint, "\""), count);
+  for (const auto& [resource, count] : p.exclusions.resources) add(Cat("resource \"", resource, "\""), count);
+  if (excluded.empty()) return out;
+  std::sort(excluded.begin(), excluded.end());
+  return Cat(out, ". Total nodes: ", std::to_string(p.exclusions.domains), "; excluded: ", Joined(excluded));
+}
+
+// What the workload itself asks for is no number of the cluster's: it changes with the workload alone.
+bool AsksTheSame(const Obstacle& a, const Obstacle& b) {
+  if (!a.machines.has_value() || !b.machines.has_value()) return a.machines.has_value() == b.machines.has_value();
+  return a.machines->wanted == b.machines->wanted;
+}
+
+// Why the machines of a flavor have no place. An obstacle of this kind has the numbers.
+std::string RoomText(const Obstacle& o) {
+  const gang::RoomProblem& p = *o.machines;
+  const std::string where = o.flavor.empty() ? std::string() : Cat(" of flavor ", o.flavor);
+  const auto amount = [&p](Amount of) { return FormatAmount(p.resource, of); };
+  std::string out = Cat(std::to_string(p.placed), " of ", std::to_string(p.wanted), " pods have a place: ");
+  if (p.resource.empty()) {
+    out += Cat("no node", where, " takes such pods");
+  } else if (p.largest >= p.needed) {
+    out += Cat("no node", where, " has all that one more asks for, most of them lack ", p.resource);
+  } else {
+    out += Cat("the largest free block of ", p.resource, o.flavor.empty() ? "" : Cat(" on flavor ", o.flavor), " is ",
+               amount(p.largest), ", on node ", p.node, "; ", amount(p.needed), " needed");
+  }
+  return p.proven ? out : Cat(out, " (the search ended before this was proven)");
+}
+
 // An obstacle in the way of one pod set, to be listed behind "couldn't assign flavors to pod set".
 std::string PodSetText(const Obstacle& o) {
   switch (o.kind) {
@@ -57,7 +125,17 @@ std::string PodSetText(const Obstacle& o) {
       return Cat("insufficient unused quota for ", o.resource, " in flavor ", o.flavor, ", ", Quantity(o, o.missing),
                  " more needed");
     case ObstacleKind::kNoRoom:
-      return Cat("the machines of flavor ", o.flavor, " have no place for all pods");
+      return RoomText(o);
+    case ObstacleKind::kFlavorOnlyTopology:
+      return Cat("Flavor \"", o.flavor, "\" supports only TopologyAwareScheduling");
+    case ObstacleKind::kFlavorWithoutTopology:
+      return Cat("Flavor \"", o.flavor, "\" does not support TopologyAwareScheduling");
+    case ObstacleKind::kTopologyLevelMissing:
+      return Cat("Flavor \"", o.flavor, "\" does not contain the requested level");
+    case ObstacleKind::kNoPlacement:
+      return PlacementText(*o.placement);
+    case ObstacleKind::kOriginalFlavor:
+      return Cat("could not assign ", o.flavor, " flavor since the original workload is assigned: ", o.object);
     case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
@@ -65,6 +143,11 @@ std::string PodSetText(const Obstacle& o) {
     case ObstacleKind::kClusterQueueMissing:
     case ObstacleKind::kClusterQueueInactive:
     case ObstacleKind::kNamespaceMismatch:
+    case ObstacleKind::kPreemptionGated:
+    case ObstacleKind::kPendingPreemption:
+    case ObstacleKind::kDeferredFit:
+    case ObstacleKind::kOverlappingTargets:
+    case ObstacleKind::kVictimSearchEnded:
     case ObstacleKind::kLostToAnother:
     case ObstacleKind::kBehindStrictHead:
     case ObstacleKind::kStartRefused:
@@ -72,6 +155,9 @@ std::string PodSetText(const Obstacle& o) {
     case ObstacleKind::kRequestsExceedLimits:
     case ObstacleKind::kLimitRange:
     case ObstacleKind::kRuntimeClassMissing:
+    case ObstacleKind::kOriginalQueue:
+    case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kChecksPending:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known obstacle kind");
@@ -94,6 +180,13 @@ std::string WholeText(const Obstacle& o) {
       return Cat("ClusterQueue ", o.object, " is inactive");
     case ObstacleKind::kNamespaceMismatch:
       return "workload namespace doesn't match ClusterQueue selector";
+    case ObstacleKind::kPreemptionGated:
+      return std::string(kPreemptionGatedMessage);
+    case ObstacleKind::kDeferredFit:
+      return "Workload has overlapping preemption targets with another workload, but will fit after these preemptions "
+             "complete";
+    case ObstacleKind::kOverlappingTargets:
+      return "Workload has overlapping preemption targets with another workload";
     case ObstacleKind::kLostToAnother:
       return "Workload no longer fits after processing another workload";
     case ObstacleKind::kBehindStrictHead:
@@ -108,6 +201,14 @@ std::string WholeText(const Obstacle& o) {
       return Cat("resources didn't satisfy LimitRange constraints: ", FieldText(o));
     case ObstacleKind::kRuntimeClassMissing:
       return Cat("RuntimeClass ", o.object, " doesn't exist");
+    case ObstacleKind::kOriginalQueue:
+      return Cat("the original workload is admitted by ClusterQueue ", o.object,
+                 ", and its LocalQueue leads elsewhere");
+    case ObstacleKind::kPodsNotReady:
+      return "waiting for all admitted workloads to be in PodsReady condition";
+    case ObstacleKind::kChecksPending:
+      return Cat("quota is reserved in ClusterQueue ", o.object, ", and ",
+                 o.names.size() == 1 ? "this check is" : "these checks are", " not ready: ", Joined(o.names));
     case ObstacleKind::kResourceNotCovered:
     case ObstacleKind::kFlavorNotFound:
     case ObstacleKind::kUntoleratedTaint:
@@ -116,9 +217,28 @@ std::string WholeText(const Obstacle& o) {
     case ObstacleKind::kExceedsMaximum:
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
+    case ObstacleKind::kOriginalFlavor:
+    case ObstacleKind::kPendingPreemption:
+    case ObstacleKind::kVictimSearchEnded:
+    case ObstacleKind::kFlavorOnlyTopology:
+    case ObstacleKind::kFlavorWithoutTopology:
+    case ObstacleKind::kTopologyLevelMissing:
+    case ObstacleKind::kNoPlacement:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known obstacle kind");
+}
+
+// What is added to the messages of pod sets.
+std::string PreemptionSuffix(const std::vector<Obstacle>& obstacles) {
+  for (const Obstacle& o : obstacles) {
+    if (o.kind == ObstacleKind::kPendingPreemption) return Cat("Pending the preemption of ", o.count, " workload(s)");
+    if (o.kind == ObstacleKind::kVictimSearchEnded) {
+      return Cat("The search for workloads to preempt ended after ", o.count,
+                 " steps: that there are none is not proven");
+    }
+  }
+  return "";
 }
 
 std::string PodSetMessages(const std::vector<Obstacle>& obstacles) {
@@ -159,12 +279,16 @@ std::string_view PreemptionText(EvictionReason reason) {
     case EvictionReason::kClusterQueueStopped:
     case EvictionReason::kLocalQueueStopped:
     case EvictionReason::kDeactivated:
+    case EvictionReason::kNodeFailures:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known eviction reason");
 }
 
-std::string_view OrUnknown(const std::string& uid) { return uid.empty() ? std::string_view("UNKNOWN") : uid; }
+constexpr std::string_view kPreemptedFor = "Preempted to accommodate a workload (UID: ";
+constexpr std::string_view kJobUid = ", JobUID: ";
+constexpr std::string_view kDueTo = ") due to ";
+constexpr std::string_view kUnknown = "UNKNOWN";
 
 // ---- what it waits for, and what clears it --------------------------------------------------------
 
@@ -222,10 +346,18 @@ std::string InactiveText(const Obstacle& o) {
       return Cat(queue, " depends on what cannot be read: ", names);
     case InactiveReason::kCohortCycle:
       return Cat("the cohorts of ", queue, " form a cycle: ", names);
-    case InactiveReason::kAdmissionChecks:
-      return Cat(queue, " asks for admission checks, which are not supported");
-    case InactiveReason::kUnsupported:
-      return Cat(queue, " uses what is not supported: ", names);
+    case InactiveReason::kAdmissionCheckNotFound:
+      return Cat(queue, " refers to missing AdmissionCheck(s): ", names);
+    case InactiveReason::kAdmissionCheckInactive:
+      return Cat(queue, " refers to AdmissionCheck(s) that are not active: ", names);
+    case InactiveReason::kMultipleMultiKueueChecks:
+      return Cat(queue, " refers to more than one MultiKueue AdmissionCheck: ", names);
+    case InactiveReason::kMultiKueueCheckPerFlavor:
+      return Cat(queue, " has a MultiKueue AdmissionCheck for some flavors only: ", names);
+    case InactiveReason::kMultiKueueWithProvisioningRequest:
+      return Cat(queue, " has ProvisioningRequest AdmissionCheck(s) beside MultiKueue: ", names);
+    case InactiveReason::kTopologyNotFound:
+      return Cat(queue, " has a flavor without its Topology: there is no ", names);
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
@@ -236,6 +368,13 @@ std::string BlockersText(const std::vector<engine::Blocker>& blockers) {
     names.push_back(b.name.empty() ? Cat("a Job of another namespace (UID ", b.uid, ")") : Cat("Job ", b.name));
   }
   return names.empty() ? std::string("another Job") : Joined(names);
+}
+
+std::string VictimsText(const Reason& reason, const Obstacle& o) {
+  return Cat("it waits for ", o.count, " workload(s) that were preempted to leave, ", BlockersText(reason.blockers),
+             " among them; ",
+             o.until.IsSet() ? Cat("the room is kept for it until ", FormatTime(o.until))
+                             : std::string("the room is not kept for it any more"));
 }
 
 // `o`: the decisive obstacle.
@@ -261,7 +400,21 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
     case WaitCode::kNodeAffinityMismatch:
       return Cat("the required node affinity of pod set ", o.pod_set, " excludes flavor ", o.flavor);
     case WaitCode::kNoRoom:
+    case WaitCode::kFlavorOnlyTopology:
+    case WaitCode::kFlavorWithoutTopology:
+    case WaitCode::kTopologyLevelMissing:
+    case WaitCode::kOriginalFlavor:
       return PodSetText(o);
+    case WaitCode::kPendingPreemption:
+      return VictimsText(reason, o);
+    case WaitCode::kPreemptionGated:
+      return Cat("others would have to leave for it, and it may not preempt while these gates are closed: ",
+                 Joined(o.names));
+    case WaitCode::kRoomKept:
+      return Cat(Asks(o), ", and ", Quantity(o, o.missing),
+                 " of what is free is kept for workloads that wait for those they preempted");
+    case WaitCode::kNoPlacement:
+      return o.flavor.empty() ? PodSetText(o) : Cat("flavor ", o.flavor, ": ", PodSetText(o));
     case WaitCode::kLostToAnother:
       return Cat(BlockersText(reason.blockers), " took the room in ClusterQueue ", o.object, " first");
     case WaitCode::kBehindStrictHead:
@@ -273,9 +426,10 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
     case WaitCode::kClusterQueueStopped:
     case WaitCode::kClusterQueueTerminating:
     case WaitCode::kClusterQueueMisconfigured:
-    case WaitCode::kAdmissionCheck:
-    case WaitCode::kUnsupported:
+    case WaitCode::kTopologyMissing:
       return InactiveText(o);
+    case WaitCode::kAdmissionCheck:
+      return o.kind == ObstacleKind::kChecksPending ? WholeText(o) : InactiveText(o);
     case WaitCode::kLocalQueueMissing:
     case WaitCode::kLocalQueueMisconfigured:
     case WaitCode::kClusterQueueMissing:
@@ -283,14 +437,40 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
     case WaitCode::kStartRefused:
     case WaitCode::kBackingOff:
     case WaitCode::kAdmissionGated:
+    case WaitCode::kOriginalQueue:
       return WholeText(o);
     case WaitCode::kRequestsAboveLimits:
     case WaitCode::kOutsideLimitRange:
       return FieldText(o);
+    case WaitCode::kPodsNotReady:
+      return Cat("it fits, but the pods of ", BlockersText(reason.blockers), " are not ready yet");
     case WaitCode::kDeactivated:
       return "it is deactivated";
   }
   CheckFailed(__FILE__, __LINE__, "known code");
+}
+
+std::string ClearsChecks(const Obstacle& o) {
+  if (o.kind == ObstacleKind::kChecksPending) return o.names.size() == 1 ? "it is Ready" : "they are Ready";
+  switch (o.inactive) {
+    case InactiveReason::kAdmissionCheckNotFound:
+      return "it is created";
+    case InactiveReason::kAdmissionCheckInactive:
+      return "its controller sets its condition Active to True";
+    case InactiveReason::kMultipleMultiKueueChecks:
+    case InactiveReason::kMultiKueueCheckPerFlavor:
+    case InactiveReason::kMultiKueueWithProvisioningRequest:
+    case InactiveReason::kTerminating:
+    case InactiveReason::kStopped:
+    case InactiveReason::kMisconfigured:
+    case InactiveReason::kFlavorNotFound:
+    case InactiveReason::kFlavorMisconfigured:
+    case InactiveReason::kCohortCycle:
+    case InactiveReason::kCohortMisconfigured:
+    case InactiveReason::kTopologyNotFound:
+      return "that is mended";
+  }
+  CheckFailed(__FILE__, __LINE__, "known inactive reason");
 }
 
 // What has to happen.
@@ -311,9 +491,19 @@ std::string ClearedBy(WaitCode code, const Obstacle& o) {
     case WaitCode::kUntoleratedTaint:
     case WaitCode::kNodeSelectorMismatch:
     case WaitCode::kNodeAffinityMismatch:
+    case WaitCode::kFlavorOnlyTopology:
+    case WaitCode::kFlavorWithoutTopology:
+    case WaitCode::kTopologyLevelMissing:
       return "the Job or the flavor is changed";
     case WaitCode::kNoRoom:
+    case WaitCode::kNoPlacement:
       return "machines become free";
+    case WaitCode::kPendingPreemption:
+      return "they have left";
+    case WaitCode::kPreemptionGated:
+      return "they are Open in its status.preemptionGates, or there is room without that";
+    case WaitCode::kRoomKept:
+      return "they have started, and something is released";
     case WaitCode::kLostToAnother:
     case WaitCode::kStartRefused:
     case WaitCode::kBackingOff:
@@ -326,6 +516,7 @@ std::string ClearedBy(WaitCode code, const Obstacle& o) {
     case WaitCode::kLocalQueueMissing:
     case WaitCode::kClusterQueueMissing:
     case WaitCode::kRuntimeClassMissing:
+    case WaitCode::kTopologyMissing:
       return "it is created";
     case WaitCode::kClusterQueueTerminating:
       return "there is one of that name again";
@@ -336,16 +527,21 @@ std::string ClearedBy(WaitCode code, const Obstacle& o) {
     case WaitCode::kClusterQueueMisconfigured:
       return "that is mended";
     case WaitCode::kAdmissionCheck:
-    case WaitCode::kUnsupported:
-      return "it does not";
+      return ClearsChecks(o);
     case WaitCode::kRequestsAboveLimits:
       return "the Job is changed";
     case WaitCode::kOutsideLimitRange:
       return "the Job or the LimitRange is changed";
     case WaitCode::kAdmissionGated:
       return "its annotation kueue.x-k8s.io/admission-gated-by is removed";
+    case WaitCode::kPodsNotReady:
+      return "they are, or have had their time";
     case WaitCode::kDeactivated:
       return "spec.active of the Workload is true";
+    case WaitCode::kOriginalFlavor:
+      return "its ClusterQueue has that flavor again, or the Job its former size";
+    case WaitCode::kOriginalQueue:
+      return "it leads there again, or the Job has its former size";
   }
   CheckFailed(__FILE__, __LINE__, "known code");
 }
@@ -367,7 +563,11 @@ std::string ReasonMessage(const Reason& reason) {
     if (!text.empty()) out += Cat(out.empty() ? "" : "; ", text);
   }
   // What stands in the way of the whole workload comes first: nothing else matters until it is cleared.
-  if (out.empty()) out = PodSetMessages(reason.obstacles);
+  if (out.empty()) {
+    out = PodSetMessages(reason.obstacles);
+    const std::string suffix = PreemptionSuffix(reason.obstacles);
+    if (!suffix.empty()) out += Cat(out.empty() ? "" : ". ", suffix);
+  }
   if (out.empty() && reason.code == ReasonCode::kDeactivated) out = "The workload is deactivated";
   if (out.empty()) out = "Workload is pending evaluation in the scheduling queue";
   return Truncated(std::move(out), kConditionMessageMax);
@@ -378,8 +578,14 @@ bool SameKind(const Reason& a, const Reason& b) {
                                         [](const Obstacle& x, const Obstacle& y) {
                                           return x.kind == y.kind && x.pod_set == y.pod_set && x.flavor == y.flavor &&
                                                  x.resource == y.resource && x.object == y.object &&
-                                                 x.bound == y.bound && x.inactive == y.inactive && x.names == y.names;
+                                                 x.bound == y.bound && x.kept == y.kept && x.inactive == y.inactive &&
+                                                 x.names == y.names && AsksTheSame(x, y);
                                         });
+}
+
+bool IsPreemptionGated(const Reason& reason) {
+  const Obstacle* decisive = engine::DecisiveObstacle(reason);
+  return decisive != nullptr && decisive->kind == ObstacleKind::kPreemptionGated;
 }
 
 bool WasEvaluated(const Reason& reason) {
@@ -398,8 +604,9 @@ void HideForeign(std::string_view ns, engine::Reason* reason) {
 }
 
 std::optional<HoldEvent> EventOf(const engine::Reason& reason) {
-  if (reason.code == engine::ReasonCode::kAdmissionGated)
+  if (reason.code == engine::ReasonCode::kAdmissionGated && !IsPreemptionGated(reason)) {
     return HoldEvent{kWorkloadReporter, "Normal", "AdmissionGated"};
+  }
   if (!WasEvaluated(reason) || reason.code == engine::ReasonCode::kPendingEvaluation) return std::nullopt;
   return HoldEvent{kAdmissionReporter, "Warning", std::string(engine::Name(reason.code))};
 }
@@ -417,6 +624,8 @@ std::string_view EvictedReason(EvictionReason reason) {
       return "LocalQueueStopped";
     case EvictionReason::kDeactivated:
       return "Deactivated";
+    case EvictionReason::kNodeFailures:
+      return "NodeFailures";
   }
   CheckFailed(__FILE__, __LINE__, "known eviction reason");
 }
@@ -434,21 +643,66 @@ std::string_view PreemptedReason(EvictionReason reason) {
     case EvictionReason::kClusterQueueStopped:
     case EvictionReason::kLocalQueueStopped:
     case EvictionReason::kDeactivated:
+    case EvictionReason::kNodeFailures:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known eviction reason");
 }
 
-std::string EvictedMessage(EvictionReason reason, const PreemptionParties& parties) {
+std::optional<EvictionReason> DecidedReason(std::string_view evicted_reason, std::string_view preempted_reason) {
+  for (const EvictionReason reason :
+       {EvictionReason::kInClusterQueue, EvictionReason::kInCohortReclamation, EvictionReason::kInCohortFairSharing,
+        EvictionReason::kInCohortReclaimWhileBorrowing, EvictionReason::kClusterQueueStopped,
+        EvictionReason::kLocalQueueStopped, EvictionReason::kDeactivated, EvictionReason::kNodeFailures}) {
+    if (EvictedReason(reason) == evicted_reason && PreemptedReason(reason) == preempted_reason) return reason;
+  }
+  return std::nullopt;
+}
+
+std::string_view UidOrUnknown(std::string_view uid) { return uid.empty() ? kUnknown : uid; }
+
+namespace {
+
+// One node, where there were no other places, or several that failed at once.
+std::string NodeFailuresText(const EvictionFacts& facts) {
+  if (facts.nodes.empty()) {
+    const std::string pods = facts.without_place > 0 ? std::to_string(facts.without_place) : "some";
+    return Cat("No node had a place for ", pods, " of its pods for too long");
+  }
+  std::string names;
+  for (const std::string& node : facts.nodes) names += Cat(names.empty() ? "" : ", ", node);
+  if (facts.nodes.size() > 1) {
+    return Cat("Workload eviction triggered due to multiple TAS assigned node failures, including: ", names);
+  }
+  return Cat("Workload was evicted as there was no replacement for unhealthy node(s): ", names);
+}
+
+}  // namespace
+
+std::string EvictedMessage(EvictionReason reason, const EvictionFacts& facts) {
   const std::string_view preemption = PreemptionText(reason);
   if (!preemption.empty()) {
-    return Cat("Preempted to accommodate a workload (UID: ", OrUnknown(parties.preemptor_workload_uid),
-               ", JobUID: ", OrUnknown(parties.preemptor_job_uid), ") due to ", preemption,
-               "; preemptor path: ", parties.preemptor_path, "; preemptee path: ", parties.preemptee_path);
+    return Cat(kPreemptedFor, UidOrUnknown(facts.preemptor_workload_uid), kJobUid,
+               UidOrUnknown(facts.preemptor_job_uid), kDueTo, preemption, "; preemptor path: ", facts.preemptor_path,
+               "; preemptee path: ", facts.preemptee_path);
   }
   if (reason == EvictionReason::kClusterQueueStopped) return "The ClusterQueue is stopped";
   if (reason == EvictionReason::kLocalQueueStopped) return "The LocalQueue is stopped";
+  if (reason == EvictionReason::kNodeFailures) return NodeFailuresText(facts);
   return "The workload is deactivated";
+}
+
+std::string PreemptorIn(std::string_view evicted_message) {
+  const size_t job = evicted_message.find(kJobUid);
+  const size_t end = evicted_message.find(kDueTo);
+  if (!evicted_message.starts_with(kPreemptedFor) || job == std::string_view::npos || end == std::string_view::npos ||
+      job + kJobUid.size() > end) {
+    return "";
+  }
+  const std::string_view job_uid = evicted_message.substr(job + kJobUid.size(), end - job - kJobUid.size());
+  const std::string_view workload_uid = evicted_message.substr(kPreemptedFor.size(), job - kPreemptedFor.size());
+  const std::string_view uid = job_uid == kUnknown ? workload_uid : job_uid;
+  return uid == kUnknown ? std::string() : std::string(uid);
 }
 
 std::string Truncated(std::string text, size_t max) {

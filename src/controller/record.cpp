@@ -45,6 +45,11 @@ void WriteInjected(const Injection& injected, JsonWriter* out) {
     out->Key("tolerations");
     WriteTolerations(injected.tolerations, out);
   }
+  if (!injected.scheduling_gates.empty()) {
+    out->Key("schedulingGates").StartArray();
+    for (const std::string& gate : injected.scheduling_gates) out->String(gate);
+    out->EndArray();
+  }
   out->EndObject();
 }
 
@@ -57,6 +62,7 @@ void WriteEviction(const Eviction& eviction, JsonWriter* out) {
   out->Field("at", FormatMicroTime(eviction.at));
   if (eviction.past_execution_seconds != 0) out->Field("pastExecutionSeconds", eviction.past_execution_seconds);
   if (eviction.requeue_at.IsSet()) out->Field("requeueAt", FormatMicroTime(eviction.requeue_at));
+  if (eviction.requeue_count != 0) out->Field("requeueCount", eviction.requeue_count);
   out->Key("totals");
   WriteEvictionCounts(eviction.totals, out);
   out->EndObject();
@@ -92,18 +98,19 @@ engine::PodSetAssignment ReadPodSet(JsonValue value) {
 }
 
 Injection ReadInjected(JsonValue value) {
-  CheckKeys(value, {"labels", "annotations", "nodeSelector", "tolerations"});
+  CheckKeys(value, {"labels", "annotations", "nodeSelector", "tolerations", "schedulingGates"});
   Injection out;
   out.labels = value["labels"].Map();
   out.annotations = value["annotations"].Map();
   out.node_selector = value["nodeSelector"].Map();
   out.tolerations = ReadTolerations(value["tolerations"]);
+  value["schedulingGates"].ForEach([&out](JsonValue gate) { out.scheduling_gates.push_back(gate.String()); });
   return out;
 }
 
 Eviction ReadEviction(JsonValue value) {
   CheckKeys(value, {"reason", "message", "underlyingCause", "preemptionReason", "preemptor", "at",
-                    "pastExecutionSeconds", "requeueAt", "totals"});
+                    "pastExecutionSeconds", "requeueAt", "requeueCount", "totals"});
   Eviction out;
   out.reason = RequiredString(value, "reason");
   out.message = value["message"].String();
@@ -113,6 +120,7 @@ Eviction ReadEviction(JsonValue value) {
   out.at = value["at"].Time();
   out.past_execution_seconds = value["pastExecutionSeconds"].Count();
   out.requeue_at = value["requeueAt"].Time();
+  out.requeue_count = value["requeueCount"].Count();
   out.totals = ReadEvictionCounts(value["totals"]);
   return out;
 }
@@ -134,9 +142,26 @@ WrittenRequests ReadRequests(JsonValue value) {
 }
 
 Record ReadRecord(JsonValue root) {
-  CheckKeys(root, {"v", "claim", "uid", "state", "clusterQueue", "localQueue", "reservedAt", "podSets", "injected",
-                   "parallelism", "completions", "pods", "requests", "maxExecutionSeconds", "pastExecutionSeconds",
-                   "resumed", "eviction"});
+  CheckKeys(root, {"v",
+                   "claim",
+                   "uid",
+                   "state",
+                   "clusterQueue",
+                   "localQueue",
+                   "reservedAt",
+                   "admittedAt",
+                   "podSets",
+                   "placed",
+                   "injected",
+                   "parallelism",
+                   "completions",
+                   "pods",
+                   "requests",
+                   "maxExecutionSeconds",
+                   "pastExecutionSeconds",
+                   "slice",
+                   "resumed",
+                   "eviction"});
   Record out;
   out.state = ReadState(root);
   const std::string claim = root["claim"].String();
@@ -147,8 +172,10 @@ Record ReadRecord(JsonValue root) {
   out.local_queue = RequiredString(root, "localQueue");
   out.admission.cluster_queue = RequiredString(root, "clusterQueue");
   out.reserved_at = root["reservedAt"].Time();
+  out.admitted_at = root["admittedAt"].Time();
   root["podSets"].ForEach([&out](JsonValue pod_set) { out.admission.pod_sets.push_back(ReadPodSet(pod_set)); });
   if (out.admission.pod_sets.empty()) root.Fail("\"podSets\" is missing or empty");
+  out.placed = root["placed"].Bool();
   out.injected = ReadInjected(root["injected"]);
   out.parallelism = root["parallelism"].OptionalCount();
   out.completions = root["completions"].OptionalCount();
@@ -156,6 +183,7 @@ Record ReadRecord(JsonValue root) {
   if (root["requests"].present()) out.requests = ReadRequests(root["requests"]);
   out.max_execution_seconds = root["maxExecutionSeconds"].OptionalCount();
   out.past_execution_seconds = root["pastExecutionSeconds"].OptionalCount();
+  if (root["slice"].present()) out.slice = root["slice"].Int();
   out.resumed = root["resumed"].OptionalCount().value_or(0);
   if (root["eviction"].present()) out.eviction = ReadEviction(root["eviction"]);
   return out;
@@ -176,7 +204,9 @@ std::string EncodeRecord(const Record& record) {
   out.Field("state", record.state == Record::State::kStarted ? "started" : "stopped");
   out.Field("clusterQueue", record.admission.cluster_queue).Field("localQueue", record.local_queue);
   out.Field("reservedAt", FormatMicroTime(record.reserved_at));
+  if (record.admitted_at.IsSet()) out.Field("admittedAt", FormatMicroTime(record.admitted_at));
   WriteAdmission(record.admission, &out);
+  if (record.placed) out.Field("placed", true);
   WriteInjected(record.injected, &out);
   if (record.parallelism.has_value()) out.Field("parallelism", *record.parallelism);
   if (record.completions.has_value()) out.Field("completions", *record.completions);
@@ -188,6 +218,7 @@ std::string EncodeRecord(const Record& record) {
   }
   if (record.max_execution_seconds.has_value()) out.Field("maxExecutionSeconds", *record.max_execution_seconds);
   if (record.past_execution_seconds.has_value()) out.Field("pastExecutionSeconds", *record.past_execution_seconds);
+  if (record.slice.has_value()) out.Field("slice", *record.slice);
   if (record.resumed != 0) out.Field("resumed", record.resumed);
   if (record.eviction.has_value()) WriteEviction(*record.eviction, &out);
   out.EndObject();

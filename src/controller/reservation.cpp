@@ -69,7 +69,13 @@ void Reservations::Step(const RunPtr& run) {
                                  {{std::string(kRecordHolderLabel), std::string(kHeldByWorkload)}}));
   }
   WorkloadFacts facts;
-  facts.state = WorkloadFacts::State::kAdmitted;
+  if (run->order.checks.empty()) {
+    facts.state = WorkloadFacts::State::kAdmitted;
+  } else {
+    facts.state = WorkloadFacts::State::kReserved;
+    facts.checks = run->order.checks;
+    facts.waits_for = WaitsForChecks({}, run->order.checks, run->order.admission.cluster_queue);
+  }
   facts.admission = run->order.admission;
   facts.reserved_at = run->order.reserved_at;
   facts.eviction = run->order.eviction;

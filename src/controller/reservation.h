@@ -25,6 +25,7 @@ struct ReservationOrder {
   engine::ClaimId claim;
   engine::Admission admission;
   WallTime reserved_at;
+  CheckNames checks;  // to be passed before it is admitted; empty: it is admitted at once
   // A former eviction that the Workload may not show yet.
   std::optional<Eviction> eviction;
 };

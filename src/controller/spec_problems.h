@@ -1,5 +1,5 @@
-// Objects of which something cannot be read: the log says so at once, /readyz while it lasts, and a leader writes an
-// Event on the object.
+// Objects of which something cannot be read: the log says so at once, /debug/readyz while it lasts, and a leader writes
+// an Event on the object.
 //
 // Threading: used from the executor only.
 #pragma once

@@ -33,6 +33,7 @@ absl::StatusOr<WatchedLocalQueue> DecodeWatchedLocalQueue(std::string_view json)
   return DecodeObject<WatchedLocalQueue>("LocalQueue", json, [json](k8s::JsonValue root, WatchedLocalQueue* out) {
     out->queue = DecodeLocalQueue(root);
     out->status = DecodeQueueStatus(json);
+    out->queue.consumed = out->status.consumed;
     return &out->queue.misconfigured;
   });
 }
@@ -45,10 +46,23 @@ absl::StatusOr<WatchedFlavor> DecodeWatchedFlavor(std::string_view json) {
 }
 
 absl::StatusOr<WatchedCohort> DecodeWatchedCohort(std::string_view json) {
-  return DecodeObject<WatchedCohort>("Cohort", json, [](k8s::JsonValue root, WatchedCohort* out) {
+  return DecodeObject<WatchedCohort>("Cohort", json, [json](k8s::JsonValue root, WatchedCohort* out) {
     out->cohort = DecodeCohort(root);
+    out->status = DecodeQueueStatus(json);
     return &out->cohort.misconfigured;
   });
+}
+
+absl::StatusOr<WatchedAdmissionCheck> DecodeWatchedAdmissionCheck(std::string_view json) {
+  auto out = DecodeObject<WatchedAdmissionCheck>(
+      "AdmissionCheck", json, [](k8s::JsonValue root, WatchedAdmissionCheck* check) {
+        check->check.name = check->meta.name;
+        check->check.controller_name = root["spec"]["controllerName"].String();
+        check->check.active = k8s::IsTrue(k8s::DecodeConditions(root["status"]["conditions"]), "Active");
+        return &check->misconfigured;
+      });
+  if (out.ok() && !out->misconfigured.empty()) out->check.active = false;
+  return out;
 }
 
 absl::StatusOr<WatchedNamespace> DecodeWatchedNamespace(std::string_view json) {

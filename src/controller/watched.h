@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <string>
 #include <string_view>
 
 #include "muster/controller/decode.h"
@@ -31,6 +32,12 @@ struct WatchedFlavor {
 struct WatchedCohort {
   k8s::ObjectMeta meta;
   engine::Cohort cohort;
+  QueueStatus status;
+};
+struct WatchedAdmissionCheck {
+  k8s::ObjectMeta meta;
+  engine::AdmissionCheck check;
+  std::string misconfigured;  // it is not active then
 };
 // Metadata only.
 struct WatchedNamespace {
@@ -43,6 +50,7 @@ absl::StatusOr<WatchedClusterQueue> DecodeWatchedClusterQueue(std::string_view j
 absl::StatusOr<WatchedLocalQueue> DecodeWatchedLocalQueue(std::string_view json);
 absl::StatusOr<WatchedFlavor> DecodeWatchedFlavor(std::string_view json);
 absl::StatusOr<WatchedCohort> DecodeWatchedCohort(std::string_view json);
+absl::StatusOr<WatchedAdmissionCheck> DecodeWatchedAdmissionCheck(std::string_view json);
 absl::StatusOr<WatchedNamespace> DecodeWatchedNamespace(std::string_view json);
 
 }  // namespace muster::controller

@@ -7,6 +7,8 @@
 #include "muster/controller/decode.h"
 #include "muster/controller/job.h"
 #include "muster/controller/names.h"
+#include "muster/controller/topology_assignment.h"
+#include "muster/controller/topology_request.h"
 #include "muster/core/check.h"
 #include "muster/core/hash.h"
 #include "muster/core/quantity.h"
@@ -35,6 +37,7 @@ WorkloadPodSet ReadPodSet(JsonValue value) {
   hash.Add(static_cast<int64_t>(CanonicalHash(spec["initContainers"])));
   out.containers_hash = hash.value();
   out.tolerations = ReadTolerations(spec["tolerations"]);
+  out.topology = DecodeTopologyRequest(value["topologyRequest"]);
   return out;
 }
 
@@ -65,8 +68,13 @@ WorkloadStatus ReadStatus(JsonValue status) {
     out.resource_requests.push_back({item["name"].String(), ReadResources(item["resources"])});
   });
   out.reclaimable_pods = DecodeReclaimablePods(status["reclaimablePods"]);
+  out.checks = ReadCheckStates(status["admissionChecks"]);
   out.evictions = ReadEvictionCounts(status["schedulingStats"]["evictions"]);
   out.past_execution_seconds = status["accumulatedPastExecutionTimeSeconds"].Count();
+  if (const JsonValue requeue = status["requeueState"]; requeue.present()) {
+    out.requeue_state = RequeueState{requeue["count"].Count(), requeue["requeueAt"].Time()};
+  }
+  out.preemption_gates = ReadPreemptionGates(status["preemptionGates"]);
   return out;
 }
 
@@ -93,6 +101,10 @@ std::string PodSpec(const PodSetText& text, const std::vector<gang::Toleration>&
     own.Key("tolerations");
     WriteTolerations(tolerations, &own);
   }
+  if (!text.scheduling_gates.empty()) {
+    own.Key("schedulingGates");
+    WriteSchedulingGates(text.scheduling_gates, &own);
+  }
   std::string own_text = own.EndObject().Take();
   if (text.spec_rest.empty() || text.spec_rest == "{}") return own_text;
   if (own_text == "{}") return text.spec_rest;
@@ -114,11 +126,23 @@ void WritePodSets(const WorkloadSpec& spec, const std::vector<PodSetText>& texts
     if (!texts[i].annotations.empty()) out->Key("annotations").Map(texts[i].annotations);
     out->EndObject();
     out->Key("spec").Raw(PodSpec(texts[i], pod_set.tolerations)).EndObject();
-    out->Key("topologyRequest").StartObject();
-    out->Field("podIndexLabel", "batch.kubernetes.io/job-completion-index").EndObject();
+    out->Key("topologyRequest");
+    WriteTopologyRequest(pod_set.topology, kCompletionIndexLabel, out);
     out->EndObject();
   }
   out->EndArray();
+}
+
+void WriteRequeueState(const std::optional<RequeueState>& state, JsonWriter* out) {
+  if (!state.has_value()) {
+    out->Null();
+    return;
+  }
+  out->StartObject();
+  if (state->count > 0) out->Field("count", state->count);
+  out->Key("requeueAt");
+  state->requeue_at.IsSet() ? out->String(FormatTime(state->requeue_at)) : out->Null();
+  out->EndObject();
 }
 
 void WritePriorityClass(const PriorityClassRef& ref, JsonWriter* out) {
@@ -138,7 +162,12 @@ void WriteAdmission(const WorkloadAdmission& admission, JsonWriter* out) {
       out->Key("resourceUsage");
       WriteStrings(pod_set.usage, out);
     }
-    out->Field("count", pod_set.count).EndObject();
+    out->Field("count", pod_set.count);
+    if (pod_set.topology.has_value()) {
+      out->Key("topologyAssignment");
+      EncodeTopologyAssignment(*pod_set.topology, out);
+    }
+    out->EndObject();
   }
   out->EndArray().EndObject();
 }
@@ -180,6 +209,9 @@ WorkloadAdmission DecodeWorkloadAdmission(JsonValue value) {
     pod_set.count = item["count"].Count();
     pod_set.usage = ReadResources(item["resourceUsage"]);
     pod_set.flavors = ReadResources(item["flavors"]);
+    if (const JsonValue topology = item["topologyAssignment"]; topology["slices"].present()) {
+      pod_set.topology = DecodeTopologyAssignment(topology);
+    }
     out.pod_sets.push_back(std::move(pod_set));
   });
   return out;
@@ -208,6 +240,13 @@ bool HoldsQuota(const Workload& workload) {
          !k8s::IsTrue(conditions, "Finished");
 }
 
+bool ShowsPlaces(const Workload& workload) {
+  if (!HoldsQuota(workload) || !workload.status.admission.has_value()) return false;
+  const std::vector<AdmittedPodSet>& pod_sets = workload.status.admission->pod_sets;
+  return std::any_of(pod_sets.begin(), pod_sets.end(),
+                     [](const auto& pod_set) { return pod_set.topology.has_value(); });
+}
+
 engine::ClaimId ClaimOf(const Workload& workload) {
   const auto named = workload.meta.annotations.find(kClaimAnnotation);
   if (named == workload.meta.annotations.end()) return {};
@@ -222,6 +261,7 @@ absl::StatusOr<Workload> DecodeWorkload(std::string_view json) {
   out.active = root["spec"]["active"].Bool(true);
   out.spec = ReadSpec(root["spec"]);
   out.status = ReadStatus(root["status"]);
+  out.preemption_gates = ReadGateNames(root["spec"]["preemptionGates"]);
   if (!MadeFromJob(out.meta)) out.templates = DecodePodSets(root["spec"]["podSets"]);
   if (const absl::Status s = document.Finish(Cat("Workload ", out.meta.key().ToString())); !s.ok()) return s;
   return out;
@@ -327,6 +367,10 @@ std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wante
     out.Key("reclaimablePods");
     WriteReclaimablePods(wanted.reclaimable_pods, &out);
   }
+  if (from.checks != wanted.checks) {
+    out.Key("admissionChecks");
+    WriteCheckStates(wanted.checks, &out);
+  }
   if (from.evictions != wanted.evictions) {
     out.Key("schedulingStats").StartObject().Key("evictions");
     WriteEvictionCounts(wanted.evictions, &out);
@@ -336,6 +380,14 @@ std::string EncodeStatusPatch(const Workload& known, const WorkloadStatus& wante
     out.Field("accumulatedPastExecutionTimeSeconds", wanted.past_execution_seconds);
     // The name it has in v1beta1, misspelt there.
     out.Field("accumulatedPastExexcutionTimeSeconds", wanted.past_execution_seconds);
+  }
+  if (from.requeue_state != wanted.requeue_state) {
+    out.Key("requeueState");
+    WriteRequeueState(wanted.requeue_state, &out);
+  }
+  if (from.preemption_gates != wanted.preemption_gates) {
+    out.Key("preemptionGates");
+    WritePreemptionGates(wanted.preemption_gates, &out);
   }
   return out.EndObject().EndObject().Take();
 }
@@ -347,6 +399,7 @@ WorkloadAdmission ToApi(const engine::Admission& admission) {
     AdmittedPodSet to;
     to.name = pod_set.name;
     to.count = pod_set.count;
+    to.topology = pod_set.topology;
     for (const auto& [resource, flavor] : pod_set.flavors) to.flavors.emplace(resource, flavor);
     for (const auto& [resource, amount] : pod_set.usage) to.usage.emplace(resource, FormatAmount(resource, amount));
     out.pod_sets.push_back(std::move(to));
@@ -361,6 +414,7 @@ absl::StatusOr<engine::Admission> FromApi(const WorkloadAdmission& admission) {
     engine::PodSetAssignment to;
     to.name = pod_set.name;
     to.count = pod_set.count;
+    to.topology = pod_set.topology;
     to.flavors.assign(pod_set.flavors.begin(), pod_set.flavors.end());
     for (const auto& [resource, text] : pod_set.usage) {
       auto quantity = muster::Quantity::Parse(text);

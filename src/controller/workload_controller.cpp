@@ -22,7 +22,22 @@ std::string Fields(const Workload& workload,
   return LogFields({{"namespace", workload.meta.ns}, {"workload", workload.meta.name}}) + LogFields(more);
 }
 
+QueueIndex::Queue QueueOf(const Workload& workload) { return {workload.meta.ns, workload.spec.queue_name}; }
+
+// Of the Job that it is, or was, made for; empty: none.
+const std::string& JobUidOf(const Workload& workload) {
+  static const std::string kNone;
+  const auto label = workload.meta.labels.find(kJobUidLabel);
+  return label == workload.meta.labels.end() ? kNone : label->second;
+}
+// The engine answers at once.
+constexpr Duration kDecidedWithin = std::chrono::seconds(1);
+
 int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
+
+k8s::ObjectReference Reference(const Workload& workload) {
+  return {"kueue.x-k8s.io/v1beta2", "Workload", workload.meta.ns, workload.meta.name, workload.meta.uid};
+}
 
 }  // namespace
 
@@ -31,7 +46,9 @@ WorkloadController::WorkloadController(Deps deps)
       writer_(deps_.env, deps_.client, this, deps_.workload_returned),
       reservations_(deps_.env, deps_.client, deps_.workload_returned) {}
 
-WorkloadController::~WorkloadController() = default;
+WorkloadController::~WorkloadController() {
+  for (auto& [uid, entry] : entries_) deps_.env.executor->Cancel(entry.timer);
+}
 
 // ---- intake -------------------------------------------------------------------------------------
 
@@ -47,9 +64,13 @@ void WorkloadController::Apply(engine::Event event) {
 
 void WorkloadController::WorkloadChanged(std::shared_ptr<const Workload> workload) {
   const std::string uid = workload->meta.uid;
-  Entry& entry = entries_[uid];
+  const auto it = entries_.try_emplace(uid).first;
+  Entry& entry = it->second;
   if (entry.workload == nullptr) entry.queued_since = workload->meta.creation;
+  Unindex(it->first, entry);
   entry.workload = workload;
+  by_queue_.Add(QueueOf(*workload), it->first);
+  if (const std::string& job = JobUidOf(*workload); !job.empty()) by_job_[job].insert(uid);
   writer_.Observe(uid, std::move(workload));
   if (!leading()) return;
   writer_.Touch(uid, Urgency::kLeisure);
@@ -60,6 +81,8 @@ void WorkloadController::WorkloadLeft(const std::string& uid) {
   const auto it = entries_.find(uid);
   if (it == entries_.end()) return;
   const bool told = it->second.told.has_value();
+  deps_.env.executor->Cancel(it->second.timer);
+  Unindex(it->first, it->second);
   entries_.erase(it);
   writer_.Forget(uid);
   if (told && leading()) Apply(engine::WorkloadDeleted{uid});
@@ -67,20 +90,43 @@ void WorkloadController::WorkloadLeft(const std::string& uid) {
 
 void WorkloadController::CatalogChanged(const std::string& ns) {
   if (!leading()) return;
-  for (auto& [uid, entry] : entries_) {
-    if (ns.empty() || entry.workload->meta.ns == ns) Reconcile(&entry);
+  if (!ns.empty()) {
+    for (const std::string& uid : by_queue_.OfNamespace(ns)) Reconcile(Find(uid));
+    return;
+  }
+  for (auto& [uid, entry] : entries_) Reconcile(&entry);
+}
+
+void WorkloadController::QueueChanged(const QueueIndex::Queue& queue) {
+  if (!leading()) return;
+  for (const std::string& uid : by_queue_.Of(queue)) writer_.Touch(uid, Urgency::kLeisure);
+}
+
+void WorkloadController::JobChanged(const std::string& job_uid) {
+  const auto it = by_job_.find(job_uid);
+  if (it == by_job_.end() || !leading()) return;
+  const std::set<std::string> uids = it->second;
+  for (const std::string& uid : uids) {
+    writer_.Touch(uid, Urgency::kLeisure);
+    Reconcile(Find(uid));
   }
 }
 
-void WorkloadController::QueueChanged(const std::string& ns, const std::string& local_queue,
-                                      const std::string& cluster_queue) {
+void WorkloadController::Unindex(const std::string& uid, const Entry& entry) {
+  if (entry.workload == nullptr) return;
+  by_queue_.Remove(QueueOf(*entry.workload), uid);
+  const auto it = by_job_.find(JobUidOf(*entry.workload));
+  if (it == by_job_.end()) return;
+  it->second.erase(uid);
+  if (it->second.empty()) by_job_.erase(it);
+}
+
+void WorkloadController::ChecksChanged(const std::string& cluster_queue) {
   if (!leading()) return;
   for (auto& [uid, entry] : entries_) {
-    const Workload& workload = *entry.workload;
-    const bool hit = local_queue.empty()
-                         ? deps_.catalog->ClusterQueueOf(workload.meta.ns, workload.spec.queue_name) == cluster_queue
-                         : workload.meta.ns == ns && workload.spec.queue_name == local_queue;
-    if (hit) writer_.Touch(uid, Urgency::kLeisure);
+    if (Queue(entry).cluster_queue != cluster_queue) continue;
+    writer_.Touch(uid, Urgency::kLeisure);
+    Reconcile(&entry);
   }
 }
 
@@ -98,10 +144,6 @@ void WorkloadController::Lead(engine::EngineSet* engine) {
   }
 }
 
-bool WorkloadController::AnyRecord() const {
-  return std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return HoldsQuota(*e.second.workload); });
-}
-
 uint64_t WorkloadController::HighestTerm() const {
   uint64_t highest = 0;
   for (const auto& [uid, entry] : entries_) {
@@ -114,8 +156,8 @@ uint64_t WorkloadController::HighestTerm() const {
 // ---- the order of things ------------------------------------------------------------------------
 
 bool WorkloadController::IsOrphan(const Workload& workload) const {
-  const auto job = workload.meta.labels.find(kJobUidLabel);
-  return workload.meta.Controller() == nullptr && job != workload.meta.labels.end() && !deps_.job_exists(job->second);
+  const std::string& job = JobUidOf(workload);
+  return workload.meta.Controller() == nullptr && !job.empty() && !deps_.job_exists(job);
 }
 
 void WorkloadController::Reconcile(Entry* entry) {
@@ -126,7 +168,7 @@ void WorkloadController::Reconcile(Entry* entry) {
   if (entry->claim.has_value() && entry->claim->state == ClaimState::kPlanned) return;
   if (k8s::IsTrue(workload.status.conditions, "Finished")) {
     Finish(entry);
-  } else if (IsOrphan(workload)) {
+  } else if (IsOrphan(workload) || (workload.meta.Controller() == nullptr && deps_.job_counts(workload))) {
     Untell(entry);
   } else if (entry->claim.has_value()) {
     ReconcileClaim(entry);
@@ -134,6 +176,7 @@ void WorkloadController::Reconcile(Entry* entry) {
     const bool queues =
         !workload.meta.deletion.IsSet() && workload.meta.Controller() == nullptr && !workload.templates.empty();
     queues ? Tell(entry, std::nullopt) : Untell(entry);
+    if (queues) ShowBackOffEnd(entry);
   }
 }
 
@@ -157,10 +200,13 @@ bool WorkloadController::Adopt(Entry* entry) {
   claim.state = (*held)->state;
   claim.admission = (*held)->admission;
   claim.reserved_at = (*held)->reserved_at;
-  if (claim.state == ClaimState::kLeaving) claim.eviction = EvictionOf(workload.status);
+  claim.admitted = (*held)->admitted;
+  claim.admitted_at = (*held)->admitted_at;
+  if (claim.state == ClaimState::kLeaving) claim.eviction = ShownEviction(workload.status);
   for (int tries = 0; tries < 2; ++tries) {
     claim.id = (*held)->claim;
     entry->claim = claim;
+    if (claim.eviction.has_value()) WatchEviction(entry);
     Tell(entry, *held);
     if (engine_->ViewWorkload(uid)->claim == claim.id) break;
     // It was given up before, and turned out to be true after all.
@@ -168,6 +214,7 @@ bool WorkloadController::Adopt(Entry* entry) {
   }
   spdlog::info("a workload is found admitted{}", Fields(workload, {{"clusterQueue", claim.admission.cluster_queue},
                                                                    {"claim", entry->claim->id.ToString()}}));
+  EvictIfTimeOver(entry);
   return true;
 }
 
@@ -180,19 +227,34 @@ void WorkloadController::Tell(Entry* entry, const std::optional<Held>& held) {
       gate != object.meta.annotations.end()) {
     now.gated_by = gate->second;
   }
+  now.preemption_gates = ClosedGates(object.preemption_gates, object.status.preemption_gates);
   now.reclaimable_pods = object.status.reclaimable_pods;
   now.not_before = entry->not_before;
+  if (const auto& requeue = object.status.requeue_state; requeue.has_value()) {
+    now.not_before = std::max(now.not_before, requeue->requeue_at);
+  }
+  now.queue_time = QueueTime(object.meta.creation, object.status);
   now.catalog = deps_.catalog->version;
   now.holds = entry->claim.has_value();
   if (entry->told == now && !held.has_value()) return;
-  entry->told = std::move(now);
+  if (entry->told.has_value() && !entry->told->gated_by.empty() && now.gated_by.empty() && !now.holds) {
+    entry->reason = engine::Reason{};
+    Event(object, kWorkloadReporter, "Normal", kGateClearedEvent, "Queue", std::string(kGateClearedNote));
+    writer_.Touch(object.meta.uid, Urgency::kLeisure);
+  }
+  entry->told = now;
   const engine::Admission* admitted = entry->claim.has_value() ? &entry->claim->admission : nullptr;
   entry->prepared = std::make_shared<const Prepared>(
       PrepareWorkload(object, admitted, *deps_.catalog, deps_.options->requests, &shapes_));
   engine::Workload workload = entry->prepared->workload;
-  workload.not_before = entry->not_before;
+  workload.not_before = now.not_before;
   if (held.has_value()) {
-    workload.held = engine::HeldClaim{held->claim, held->state, held->admission, held->reserved_at};
+    workload.held = ToHeldClaim(*held);
+    workload.held->preemptor_uid = deps_.queues_as(held->preemptor_uid);
+    workload.held->pods_ready = true;
+  } else if (!entry->claim.has_value()) {
+    const auto eviction = ShownEviction(object.status);
+    if (eviction.has_value()) workload.last_eviction = {eviction->at, deps_.queues_as(eviction->preemptor_uid)};
   }
   Apply(engine::WorkloadChanged{std::move(workload)});
 }
@@ -214,6 +276,8 @@ void WorkloadController::ReconcileClaim(Entry* entry) {
     return;
   }
   Tell(entry, std::nullopt);
+  EvictIfTimeOver(entry);
+  ReconcileChecks(entry);
 }
 
 // ---- admission ----------------------------------------------------------------------------------
@@ -225,10 +289,23 @@ bool WorkloadController::Decided(const engine::Decision& decision) {
     HandleAdmit(entry, *admit);
   } else if (const auto* evict = std::get_if<engine::Evict>(&decision)) {
     HandleEvict(entry, *evict);
-  } else {
-    HandleHold(entry, std::get<engine::Hold>(decision));
+  } else if (const auto* replace = std::get_if<engine::Replace>(&decision)) {
+    HandleReplace(entry, *replace);
+  } else if (const auto* withdraw = std::get_if<engine::Withdraw>(&decision)) {
+    HandleWithdraw(entry, *withdraw);
+  } else if (const auto* hold = std::get_if<engine::Hold>(&decision)) {
+    HandleHold(entry, *hold);
   }
   return true;
+}
+
+void WorkloadController::HandleReplace(Entry* entry, const engine::Replace& replace) {
+  if (!entry->claim.has_value() || entry->claim->id != replace.claim) return;
+  entry->claim->admission = replace.admission;
+  entry->claim->replaced = true;
+  spdlog::info("pods of a workload get other places, since their node has failed{}",
+               Fields(*entry->workload, {{"node", replace.hostname}}));
+  writer_.Touch(replace.uid, Urgency::kNow);
 }
 
 void WorkloadController::HandleAdmit(Entry* entry, const engine::Admit& admit) {
@@ -236,6 +313,7 @@ void WorkloadController::HandleAdmit(Entry* entry, const engine::Admit& admit) {
   claim.id = admit.claim;
   claim.admission = admit.admission;
   claim.reserved_at = deps_.env.clock->Now();
+  claim.checks = admit.checks;
   entry->claim = std::move(claim);
   if (!entry->told.has_value() || entry->workload->meta.generation != admit.generation) {
     DropClaim(entry, {}, "");
@@ -246,6 +324,7 @@ void WorkloadController::HandleAdmit(Entry* entry, const engine::Admit& admit) {
   order.claim = entry->claim->id;
   order.admission = entry->claim->admission;
   order.reserved_at = entry->claim->reserved_at;
+  order.checks = entry->claim->checks;
   order.eviction = entry->eviction;
   entry->reservation =
       reservations_.Reserve(std::move(order), [this, uid = admit.uid, id = admit.claim](const ReservationEnd& end) {
@@ -275,19 +354,87 @@ void WorkloadController::Reserved(Entry* entry, const ReservationEnd& end) {
   entry->not_before = {};
   entry->reason.reset();
   Apply(engine::ClaimWritten{workload.meta.uid, claim.id});
+  // Whether its owner will ever tell of pods is not known: nobody waits for them.
+  Apply(engine::ClaimPodsReady{workload.meta.uid, claim.id, true});
   const std::string& cluster_queue = claim.admission.cluster_queue;
   const Duration waited = claim.reserved_at - entry->queued_since;
   const int64_t seconds = WholeSeconds(waited + std::chrono::milliseconds(500));
   Event(workload, kAdmissionReporter, "Normal", "QuotaReserved", "Admit",
         Cat("Quota reserved in ClusterQueue ", cluster_queue, ", wait time since queued was ", seconds, "s"));
-  Event(workload, kAdmissionReporter, "Normal", "Admitted", "Admit",
-        Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was 0s"));
   deps_.telemetry->QuotaReserved(Queue(*entry), waited);
-  deps_.telemetry->Admitted(Queue(*entry), waited, Duration(0));
+  if (claim.checks.empty()) NoteAdmitted(entry);
+  Reconcile(entry);
+}
+
+void WorkloadController::NoteAdmitted(Entry* entry) {
+  Claim& claim = *entry->claim;
+  const Workload& workload = *entry->workload;
+  claim.admitted = true;
+  const bool later = claim.admitted_at.IsSet();
+  const Duration checked = later ? claim.admitted_at - claim.reserved_at : Duration(0);
+  const std::string& cluster_queue = claim.admission.cluster_queue;
+  Event(workload, later ? kWorkloadReporter : kAdmissionReporter, "Normal", "Admitted", "Admit",
+        Cat("Admitted by ClusterQueue ", cluster_queue, ", wait time since reservation was ",
+            WholeSeconds(checked + std::chrono::milliseconds(500)), "s"));
+  deps_.telemetry->Admitted(Queue(*entry), claim.reserved_at + checked - entry->queued_since, checked);
   spdlog::info("a workload is admitted{}", Fields(workload, {{"clusterQueue", cluster_queue},
                                                              {"localQueue", workload.spec.queue_name},
                                                              {"claim", claim.id.ToString()}}));
-  Reconcile(entry);
+}
+
+// ---- checks -------------------------------------------------------------------------------------
+
+std::optional<CheckNames> WorkloadController::ChecksOf(const Entry& entry) const {
+  const bool holds = entry.claim.has_value() && entry.claim->state != ClaimState::kPlanned;
+  return deps_.catalog->ChecksOf(Queue(entry).cluster_queue, holds ? &entry.claim->admission : nullptr);
+}
+
+// REQUIRES: it holds quota. One that another controller owns is left to whoever admitted it.
+void WorkloadController::ReconcileChecks(Entry* entry) {
+  Claim& claim = *entry->claim;
+  const Workload& workload = *entry->workload;
+  const std::string& uid = workload.meta.uid;
+  const std::optional<CheckNames> names = ChecksOf(*entry);
+  if (claim.state == ClaimState::kLeaving || claim.eviction.has_value() || claim.withdrawn.has_value() ||
+      deps_.options->release || workload.meta.Controller() != nullptr) {
+    return;
+  }
+  const k8s::Condition* admitted = k8s::FindCondition(workload.status.conditions, "Admitted");
+  if (!claim.admitted && admitted != nullptr && admitted->status == "True") {
+    claim.admitted_at = std::max(admitted->last_transition, claim.reserved_at);
+    Apply(engine::ClaimAdmitted{uid, claim.id});
+    NoteAdmitted(entry);
+  }
+  if (!names.has_value()) return;
+  const CheckStates& states = workload.status.checks;
+  const CheckVerdict verdict = names->empty() ? CheckVerdict::kReady : Judge(states, *names);
+  if (verdict == CheckVerdict::kRejected) {
+    Eviction eviction;
+    eviction.reason = kDeactivated;
+    eviction.underlying_cause = kAdmissionCheck;
+    eviction.message = DeactivationMessage(StateText(states, *names, kCheckRejected));
+    OrderEviction(entry, std::move(eviction));
+  } else if (verdict == CheckVerdict::kRetry) {
+    Eviction eviction;
+    eviction.reason = kAdmissionCheck;
+    eviction.message = RetryMessage(states, *names);
+    eviction.requeue_at = RetryTime(states, *names);
+    OrderEviction(entry, std::move(eviction));
+  } else {
+    writer_.Touch(uid, !claim.admitted && verdict == CheckVerdict::kReady ? Urgency::kNow : Urgency::kLeisure);
+  }
+}
+
+// The Workload tells that it was the last that was waited for, also where there is no room yet.
+void WorkloadController::ShowBackOffEnd(Entry* entry) {
+  const auto& requeue = entry->workload->status.requeue_state;
+  const WallTime at = requeue.has_value() ? requeue->requeue_at : WallTime{};
+  if (!at.IsSet()) return;
+  const Duration left = std::max(Duration(0), at - deps_.env.clock->Now());
+  deps_.env.executor->PostAt(deps_.env.clock->Mono() + left,
+                             [this, alive = std::weak_ptr<bool>(alive_), uid = entry->workload->meta.uid] {
+                               if (!alive.expired() && Find(uid) != nullptr) writer_.Touch(uid, Urgency::kLeisure);
+                             });
 }
 
 void WorkloadController::DropClaim(Entry* entry, WallTime not_before, std::string message) {
@@ -311,21 +458,74 @@ void WorkloadController::HandleHold(Entry* entry, const engine::Hold& hold) {
 // ---- the end of an admission --------------------------------------------------------------------
 
 void WorkloadController::HandleEvict(Entry* entry, const engine::Evict& evict) {
-  if (!entry->claim.has_value() || entry->claim->id != evict.claim || entry->claim->eviction.has_value()) return;
+  if (!entry->claim.has_value() || entry->claim->id != evict.claim) return;
+  // A former process may have come no further than to deactivate it.
+  const bool over = evict.reason == engine::EvictionReason::kDeactivated && TimeLeft(*entry) == Duration(0);
+  OrderEviction(entry,
+                over ? TimeOverEviction() : deps_.evictions->Describe(evict, entry->claim->admission.cluster_queue),
+                evict);
+}
+
+void WorkloadController::OrderEviction(Entry* entry, Eviction eviction, const std::optional<engine::Evict>& decision) {
+  if (entry->claim->eviction.has_value()) return;
   Claim& claim = *entry->claim;
   const WorkloadStatus& status = entry->workload->status;
-  Eviction eviction;
-  eviction.reason = std::string(EvictedReason(evict.reason));
-  eviction.message = EvictedMessage(evict.reason, {});
-  eviction.preemption_reason = PreemptedReason(evict.reason);
-  eviction.preemptor_uid = evict.preemptor_uid;
-  eviction.at = deps_.env.clock->Now();
+  const bool again = claim.refused.has_value() && claim.refused->reason == eviction.reason &&
+                     claim.refused->preemptor_uid == eviction.preemptor_uid;
+  eviction.at = again ? claim.refused->at : deps_.env.clock->Now();
+  claim.refused.reset();
+  claim.decision = decision;
   eviction.past_execution_seconds = status.past_execution_seconds;
   eviction.totals = CountEviction(status.evictions, eviction.reason, eviction.underlying_cause);
-  claim.past_execution_seconds =
-      AddClamped(status.past_execution_seconds, std::max<int64_t>(0, WholeSeconds(eviction.at - claim.reserved_at)));
+  const WallTime since = claim.admitted_at.IsSet() ? claim.admitted_at : claim.reserved_at;
+  const int64_t ran = claim.admitted ? WholeSeconds(eviction.at - since) : 0;
+  claim.past_execution_seconds = AddClamped(status.past_execution_seconds, std::max<int64_t>(0, ran));
   claim.eviction = std::move(eviction);
-  writer_.Touch(evict.uid, Urgency::kNow);
+  if (!again) WatchEviction(entry);
+  writer_.Touch(entry->workload->meta.uid, Urgency::kNow);
+}
+
+// Of the time that it may run over all its admissions. RETURNS: nothing: it may run for ever, or does not run.
+std::optional<Duration> WorkloadController::TimeLeft(const Entry& entry) const {
+  const Workload& workload = *entry.workload;
+  const k8s::Condition* admitted = k8s::FindCondition(workload.status.conditions, "Admitted");
+  if (!workload.spec.max_execution_seconds.has_value() || admitted == nullptr || admitted->status != "True") {
+    return std::nullopt;
+  }
+  const int64_t left = *workload.spec.max_execution_seconds - workload.status.past_execution_seconds;
+  const WallTime until = admitted->last_transition + SecondsClamped(std::max<int64_t>(0, left));
+  return std::max(Duration(0), until - deps_.env.clock->Now());
+}
+
+void WorkloadController::EvictIfTimeOver(Entry* entry) {
+  const std::optional<Duration> left = TimeLeft(*entry);
+  deps_.env.executor->Cancel(std::exchange(entry->timer, 0));
+  if (!left.has_value() || entry->claim->state == ClaimState::kLeaving || entry->workload->meta.deletion.IsSet() ||
+      deps_.options->release) {
+    return;
+  }
+  if (*left == Duration(0)) return OrderEviction(entry, TimeOverEviction());
+  entry->timer = deps_.env.executor->PostAt(deps_.env.clock->Mono() + *left, [this, uid = entry->workload->meta.uid] {
+    Entry* due = Find(uid);
+    if (due == nullptr) return;
+    due->timer = 0;
+    Reconcile(due);
+  });
+}
+
+void WorkloadController::WatchEviction(Entry* entry) {
+  Claim& claim = *entry->claim;
+  claim.watched = deps_.evictions->Watch(*claim.eviction, claim.admission.cluster_queue, Reference(*entry->workload));
+}
+
+void WorkloadController::HandleWithdraw(Entry* entry, const engine::Withdraw& withdraw) {
+  // Nothing of it runs, so that its owner need not stop anything either.
+  if (!entry->claim.has_value() || entry->claim->id != withdraw.claim || entry->claim->eviction.has_value() ||
+      entry->claim->admitted) {
+    return;
+  }
+  entry->claim->withdrawn = withdraw.reason;
+  writer_.Touch(withdraw.uid, Urgency::kNow);
 }
 
 // The Workload shows the eviction.
@@ -336,15 +536,13 @@ void WorkloadController::NoteEvicted(Entry* entry) {
   Apply(engine::ClaimLeaving{entry->workload->meta.uid, claim.id});
   if (!claim.eviction.has_value()) return;  // somebody else's
   const Eviction& eviction = *claim.eviction;
-  const auto count = std::find_if(eviction.totals.begin(), eviction.totals.end(), [&eviction](const auto& c) {
-    return c.reason == eviction.reason && c.underlying_cause == eviction.underlying_cause;
-  });
-  deps_.telemetry->Evicted(Queue(*entry), eviction.reason, eviction.underlying_cause,
-                           count != eviction.totals.end() && count->count == 1);
-  const bool preempted = !eviction.preemption_reason.empty();
-  Event(*entry->workload, preempted ? kAdmissionReporter : kWorkloadReporter, "Normal",
-        Cat("EvictedDueTo", eviction.shown_reason()), "Evict", eviction.message);
-  if (preempted) Event(*entry->workload, kAdmissionReporter, "Normal", "Preempted", "Preempt", eviction.message);
+  if (eviction.underlying_cause == kMaxExecTimeExceeded) {
+    Event(*entry->workload, kWorkloadReporter, "Warning", kMaxExecTimeExceeded, "Evict",
+          TimeOverNote(entry->workload->spec.max_execution_seconds.value_or(0)));
+  }
+  const std::string& uid = entry->workload->meta.uid;
+  deps_.evictions->Note(eviction, Queue(*entry), *FindParty(uid), PodsHeld(claim.admission, entry->prepared.get()),
+                        claim.decision, [this, &uid](const Evictions::Event& event) { Tell(uid, event); });
   spdlog::info("a workload is evicted{}", Fields(*entry->workload, {{"clusterQueue", claim.admission.cluster_queue},
                                                                     {"reason", eviction.reason},
                                                                     {"message", eviction.message}}));
@@ -370,7 +568,9 @@ void WorkloadController::GiveBack(Entry* entry) {
 
 void WorkloadController::Finish(Entry* entry) {
   if (!std::exchange(entry->finished, true) && entry->claim.has_value()) {
-    const Duration ran = deps_.env.clock->Now() - entry->claim->reserved_at;
+    const Claim& claim = *entry->claim;
+    const WallTime since = claim.admitted_at.IsSet() ? claim.admitted_at : claim.reserved_at;
+    const Duration ran = claim.admitted ? deps_.env.clock->Now() - since : Duration(0);
     deps_.telemetry->Finished(Queue(*entry),
                               AddClamped(SecondsClamped(entry->workload->status.past_execution_seconds), ran));
     spdlog::info("a workload has finished{}", Fields(*entry->workload));
@@ -391,15 +591,29 @@ WorkloadFacts WorkloadController::Facts(const Entry& entry) const {
   facts.active = workload.active;
   facts.local_queue_stopped = deps_.catalog->LocalQueueStopped(workload.meta.ns, workload.spec.queue_name);
   facts.cluster_queue_stopped = deps_.catalog->ClusterQueueStopped(workload.meta.ns, workload.spec.queue_name);
+  facts.checks = ChecksOf(entry);
   if (entry.claim.has_value()) {
-    facts.eviction = entry.claim->eviction;
-    if (workload.meta.Controller() == nullptr) {
-      facts.past_execution_seconds = entry.claim->past_execution_seconds;
+    const Claim& claim = *entry.claim;
+    const bool own = workload.meta.Controller() == nullptr;
+    facts.eviction = claim.eviction;
+    if (own && claim.eviction.has_value()) {
+      facts.past_execution_seconds = claim.past_execution_seconds;
       return facts;
     }
-    facts.state = State::kEvicting;
-    facts.admission = entry.claim->admission;
-    facts.reserved_at = entry.claim->reserved_at;
+    if (claim.withdrawn.has_value()) {
+      facts.reason = claim.withdrawn;
+      return facts;
+    }
+    if (!own) {
+      // What it shows of its admission is not Muster's to tell: it may only be reserved.
+      facts.state = State::kEvicting;
+      return facts;
+    }
+    facts.state = State::kAdmitted;
+    facts.admission = claim.admission;
+    facts.reserved_at = claim.reserved_at;
+    facts.admitted_at = deps_.env.clock->Now();
+    if (!claim.admitted) TellChecks(claim.admission, workload.status, &facts);
     return facts;
   }
   facts.eviction = entry.eviction;
@@ -408,6 +622,16 @@ WorkloadFacts WorkloadController::Facts(const Entry& entry) const {
   if (told) facts.waits_for = entry.reason;
   if (entry.prepared != nullptr) facts.requests = entry.prepared->requests;
   return facts;
+}
+
+// What holds quota says so already, and is left as it is until it is evicted, but for its checks.
+bool WorkloadController::TellsWhileHolding(const Entry& entry) const {
+  const Claim& claim = *entry.claim;
+  if (claim.eviction.has_value() || claim.withdrawn.has_value()) return true;
+  if (claim.state != ClaimState::kWritten || entry.workload->meta.Controller() != nullptr) return false;
+  if (claim.replaced && entry.workload->status.admission != ToApi(claim.admission)) return true;
+  const std::optional<CheckNames> names = ChecksOf(entry);
+  return names.has_value() && (!claim.admitted || !names->empty() || !entry.workload->status.checks.empty());
 }
 
 std::optional<WantedWorkload> WorkloadController::Want(const std::string& uid) {
@@ -424,11 +648,14 @@ std::optional<WantedWorkload> WorkloadController::Want(const std::string& uid) {
     wanted.facts.finished_message = "The workload's owner no longer exists";
     return wanted;
   }
-  // What holds quota says so already, and is left as it is until it is evicted.
-  if (!entry->told.has_value() || (entry->claim.has_value() && !entry->claim->eviction.has_value())) {
-    return std::nullopt;
-  }
+  if (!entry->told.has_value() || (entry->claim.has_value() && !TellsWhileHolding(*entry))) return std::nullopt;
   wanted.facts = Facts(*entry);
+  if (entry->claim.has_value() && entry->claim->eviction.has_value()) {
+    const Eviction& eviction = *entry->claim->eviction;
+    wanted.deactivate = eviction.reason == kDeactivated && !eviction.underlying_cause.empty() &&
+                        !TellsOfEviction(workload.status, eviction);
+    if (wanted.deactivate) wanted.facts.active = false;
+  }
   return wanted;
 }
 
@@ -436,6 +663,44 @@ void WorkloadController::WorkloadRefused(const std::string& uid, const std::stri
   const Entry* entry = Find(uid);
   if (entry == nullptr) return;
   spdlog::warn("the status of a workload was refused{}", Fields(*entry->workload, {{"error", message}}));
+}
+
+std::string WorkloadController::NameOf(const std::string& uid) const {
+  const auto it = entries_.find(uid);
+  return it == entries_.end() ? std::string() : it->second.workload->meta.key().ToString();
+}
+
+std::optional<Party> WorkloadController::FindParty(const std::string& uid) const {
+  const auto it = entries_.find(uid);
+  if (it == entries_.end()) return std::nullopt;
+  const Workload& workload = *it->second.workload;
+  Party out;
+  out.workload_uid = uid;
+  out.workload = workload.meta.key().ToString();
+  return out;
+}
+
+void WorkloadController::Tell(const std::string& uid, const Evictions::Event& event) {
+  const Entry* entry = Find(uid);
+  if (entry == nullptr) return;
+  Event(*entry->workload, event.reporter, event.type, event.reason, event.action, event.message);
+}
+
+// Where that was to show an eviction, the engine decides again: it may not be wanted any more.
+void WorkloadController::WorkloadFailed(const std::string& uid) {
+  Entry* entry = Find(uid);
+  if (entry == nullptr || !leading() || !entry->claim.has_value()) return;
+  Claim& claim = *entry->claim;
+  if (claim.state == ClaimState::kLeaving || !claim.eviction.has_value() || !claim.decision.has_value()) return;
+  claim.refused = std::exchange(claim.eviction, std::nullopt);
+  Apply(engine::EvictionRefused{uid, claim.id, {}});
+  deps_.env.executor->PostAt(deps_.env.clock->Mono() + kDecidedWithin,
+                             [this, alive = std::weak_ptr<bool>(alive_), uid, id = claim.id] {
+                               Entry* found = alive.expired() ? nullptr : Find(uid);
+                               if (found == nullptr || !found->claim.has_value() || found->claim->id != id) return;
+                               if (found->claim->refused.has_value()) found->claim->watched.reset();
+                               found->claim->refused.reset();
+                             });
 }
 
 engine::QueueRef WorkloadController::Queue(const Entry& entry) const {
@@ -451,8 +716,7 @@ engine::QueueRef WorkloadController::Queue(const Entry& entry) const {
 
 void WorkloadController::Event(const Workload& workload, std::string_view reporter, std::string_view type,
                                std::string_view reason, std::string_view action, std::string message) {
-  deps_.events->Record({"kueue.x-k8s.io/v1beta2", "Workload", workload.meta.ns, workload.meta.name, workload.meta.uid},
-                       reporter, type, reason, action, std::move(message));
+  deps_.events->Record(Reference(workload), reporter, type, reason, action, std::move(message));
 }
 
 }  // namespace muster::controller

@@ -13,38 +13,29 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "catalog.h"
-#include "muster/controller/adoption.h"
-#include "muster/controller/options.h"
 #include "muster/core/backoff.h"
 #include "muster/engine/engine.h"
-#include "muster/engine/telemetry.h"
-#include "muster/k8s_client/client.h"
-#include "muster/k8s_client/event_recorder.h"
 #include "prepare.h"
+#include "queue_index.h"
 #include "reservation.h"
+#include "source_deps.h"
 #include "workload_writer.h"
 
 namespace muster::controller {
 
 class WorkloadController final : public WorkloadSource {
  public:
-  struct Deps {
-    Environment env;
-    k8s::Client* client = nullptr;
-    k8s::EventRecorder* events = nullptr;
-    engine::Telemetry* telemetry = nullptr;
-    const Options* options = nullptr;
-    const Catalog* catalog = nullptr;
-    AdoptedClaims* adopted = nullptr;
+  struct Deps : SourceDeps {
     // Whether a Job of this uid exists.
     std::function<bool(const std::string& uid)> job_exists;
-    // As of JobController.
-    std::function<void(const std::string& json)> workload_returned;
-    std::function<void()> decide;
+    // JobController::Counts.
+    std::function<bool(const Workload& workload)> job_counts;
+    // JobController::QueuesAs.
+    std::function<std::string(const std::string& uid)> queues_as;
   };
 
   explicit WorkloadController(Deps deps);
@@ -56,17 +47,25 @@ class WorkloadController final : public WorkloadSource {
   void WorkloadChanged(std::shared_ptr<const Workload> workload);
   // It is gone, or a Job's by now.
   void WorkloadLeft(const std::string& uid);
+  // What holds of Workloads that name this Job may have changed.
+  void JobChanged(const std::string& job_uid);
   // As of JobController.
   void CatalogChanged(const std::string& ns);
-  void QueueChanged(const std::string& ns, const std::string& local_queue, const std::string& cluster_queue);
+  void QueueChanged(const QueueIndex::Queue& queue);
+  void ChecksChanged(const std::string& cluster_queue);
   void Lead(engine::EngineSet* engine);
   void StopWriting() { engine_ = nullptr; }
 
   // RETURNS: whether the decision is about a Workload of this controller; else nothing is done.
   bool Decided(const engine::Decision& decision);
 
-  // Whether any Workload holds quota, and the highest term of a leader that they tell of.
-  bool AnyRecord() const;
+  // "namespace/name"; empty: it is none of them.
+  std::string NameOf(const std::string& uid) const;
+  // As of JobController.
+  std::optional<Party> FindParty(const std::string& uid) const;
+  void Tell(const std::string& uid, const Evictions::Event& event);
+
+  // The highest term of a leader that they tell of.
   uint64_t HighestTerm() const;
 
   // WorkloadSource; holders are the Workloads themselves.
@@ -78,22 +77,33 @@ class WorkloadController final : public WorkloadSource {
   void WorkloadUpdated(const std::string&, bool) override {}
   void WorkloadRemoved(const std::string&, const k8s::ObjectKey&) override {}
   void WorkloadRefused(const std::string& uid, const std::string& message) override;
+  void WorkloadFailed(const std::string& uid) override;
 
  private:
   struct Claim {
     engine::ClaimState state = engine::ClaimState::kPlanned;
     engine::ClaimId id;
     engine::Admission admission;
+    bool replaced = false;  // it has other places than those it was given
     WallTime reserved_at;
-    std::optional<Eviction> eviction;    // ordered
+    CheckNames checks;                        // of the decision
+    bool admitted = false;                    // else its checks are to be passed
+    WallTime admitted_at;                     // unset: as it was reserved
+    std::optional<engine::Reason> withdrawn;  // the reservation is taken back: why it will wait
+    std::optional<Eviction> eviction;         // ordered
+    std::optional<engine::Evict> decision;    // as of JobController's, as are the next two
+    std::shared_ptr<void> watched;
+    std::optional<Eviction> refused;
     int64_t past_execution_seconds = 0;  // of an ordered eviction: all execution until then
   };
   // What the engine was last told.
   struct Told {
     int64_t generation = 0;
     std::string gated_by;
+    std::vector<std::string> preemption_gates;  // those that are closed
     std::map<std::string, int32_t, std::less<>> reclaimable_pods;
     WallTime not_before;
+    WallTime queue_time;
     uint64_t catalog = 0;
     bool holds = false;
     friend bool operator==(const Told&, const Told&) = default;
@@ -104,6 +114,7 @@ class WorkloadController final : public WorkloadSource {
     std::optional<Told> told;  // unset: the engine does not know it
     std::optional<Claim> claim;
     std::shared_ptr<void> reservation;  // under way, of a planned claim
+    Executor::TimerId timer = 0;        // until its time is over
     bool finished = false;
     std::string problem;  // of its status, as said
     Backoff backoff{std::chrono::seconds(1), std::chrono::minutes(5)};
@@ -114,6 +125,7 @@ class WorkloadController final : public WorkloadSource {
   };
 
   Entry* Find(const std::string& uid);
+  void Unindex(const std::string& uid, const Entry& entry);
   bool leading() const { return engine_ != nullptr; }
   void Apply(engine::Event event);
   // It was made from a Job which let it go when it was deleted.
@@ -124,14 +136,26 @@ class WorkloadController final : public WorkloadSource {
   void Untell(Entry* entry);
   void ReconcileClaim(Entry* entry);
   void HandleAdmit(Entry* entry, const engine::Admit& admit);
+  void HandleReplace(Entry* entry, const engine::Replace& replace);
   void Reserved(Entry* entry, const ReservationEnd& end);
   void DropClaim(Entry* entry, WallTime not_before, std::string message);
+  void WatchEviction(Entry* entry);
   void HandleEvict(Entry* entry, const engine::Evict& evict);
+  void HandleWithdraw(Entry* entry, const engine::Withdraw& withdraw);
+  // Those that apply; nothing where its ClusterQueue does not exist.
+  std::optional<CheckNames> ChecksOf(const Entry& entry) const;
+  void ReconcileChecks(Entry* entry);
+  void NoteAdmitted(Entry* entry);
+  void ShowBackOffEnd(Entry* entry);
+  void OrderEviction(Entry* entry, Eviction eviction, const std::optional<engine::Evict>& decision = std::nullopt);
+  std::optional<Duration> TimeLeft(const Entry& entry) const;
+  void EvictIfTimeOver(Entry* entry);
   void HandleHold(Entry* entry, const engine::Hold& hold);
   void NoteEvicted(Entry* entry);
   void GiveBack(Entry* entry);
   void Finish(Entry* entry);
   WorkloadFacts Facts(const Entry& entry) const;
+  bool TellsWhileHolding(const Entry& entry) const;
   engine::QueueRef Queue(const Entry& entry) const;
   void Event(const Workload& workload, std::string_view reporter, std::string_view type, std::string_view reason,
              std::string_view action, std::string message);
@@ -140,8 +164,11 @@ class WorkloadController final : public WorkloadSource {
   engine::EngineSet* engine_ = nullptr;
   gang::ShapeTable shapes_;
   std::map<std::string, Entry> entries_;  // by uid
+  QueueIndex by_queue_;
+  std::map<std::string, std::set<std::string>> by_job_;  // uids of those that name a Job, by its uid
   WorkloadWriter writer_;
   Reservations reservations_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace muster::controller

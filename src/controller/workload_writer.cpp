@@ -23,6 +23,12 @@ constexpr int kNotFound = 404;
 
 bool ShowsQuota(const Workload& workload) { return k8s::IsTrue(workload.status.conditions, "QuotaReserved"); }
 
+bool WasResized(const Workload& known, const WantedWorkload& wanted) {
+  const auto& had = known.spec.pod_sets;
+  const auto& has = wanted.spec.pod_sets;
+  return wanted.resizes && had.size() == 1 && has.size() == 1 && had.front().count != has.front().count;
+}
+
 std::string_view AnnotationOf(const Workload& workload, std::string_view key) {
   const auto it = workload.meta.annotations.find(key);
   return it == workload.meta.annotations.end() ? std::string_view() : it->second;
@@ -122,12 +128,30 @@ bool WorkloadWriter::Deleted(const std::string& holder, const std::string& workl
   Entry* entry = Find(holder);
   if (entry == nullptr) return false;
   const auto is_gone = [&workload_uid](const Ptr& workload) { return workload->meta.uid == workload_uid; };
+  entry->removing.erase(workload_uid);
   if (std::erase_if(entry->others, is_gone) > 0) return true;
   if (entry->known == nullptr || !is_gone(entry->known)) return false;
   entry->known = nullptr;
   entry->progress.Changed();
   Choose(holder, entry);
   return false;
+}
+
+std::vector<std::shared_ptr<const Workload>> WorkloadWriter::GiveUpOthers(const std::string& holder,
+                                                                          const std::string& name) {
+  std::vector<Ptr> given_up;
+  Entry* entry = Find(holder);
+  if (entry == nullptr) return given_up;
+  if (entry->known != nullptr && entry->known->meta.name != name) {
+    given_up.push_back(std::exchange(entry->known, nullptr));
+    entry->progress.Changed();
+  }
+  std::erase_if(entry->others, [&](const Ptr& other) {
+    if (other->meta.name != name) given_up.push_back(other);
+    return other->meta.name != name;
+  });
+  Choose(holder, entry);
+  return given_up;
 }
 
 int WorkloadWriter::Rank(const Workload& workload, const std::string& holder) const {
@@ -230,7 +254,7 @@ void WorkloadWriter::Sync(const std::string& holder, Entry* entry) {
     return Patch(holder, entry, *wanted, EncodeDeactivation(known), std::nullopt);
   }
   if (wanted->facts.state != WorkloadFacts::State::kFinished &&
-      NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known))) {
+      (NeedsSpecPatch(known.spec, wanted->spec, ShowsQuota(known)) || WasResized(known, *wanted))) {
     PatchSpec(holder, entry, *wanted);
     return;
   }
@@ -245,20 +269,27 @@ void WorkloadWriter::Sync(const std::string& holder, Entry* entry) {
                  });
 }
 
-// One at a time, and beside the writes to the Job's own, which must not wait for it.
+// Beside the writes to the Job's own, which must not wait for it. All that are known, since one may be kept for long.
 void WorkloadWriter::RemoveOthers(const std::string& holder, Entry* entry, bool wanted) {
-  if (entry->removing) return;
-  const auto due = std::find_if(entry->others.begin(), entry->others.end(), [wanted](const Ptr& other) {
-    return other->meta.deletion.IsSet() ? HasKueueFinalizer(*other) : wanted;
-  });
-  if (due == entry->others.end()) return;
-  const Workload& other = **due;
+  for (const Ptr& other : entry->others) {
+    if (other->meta.deletion.IsSet() ? !HasKueueFinalizer(*other) : !wanted) continue;
+    std::string& acted_on = entry->removing[other->meta.uid];
+    if (acted_on == other->meta.resource_version) continue;
+    if (in_flight_ >= kInFlightMax) {
+      if (entry->timer == 0) Delay(holder, entry, kLeisure);
+      return;
+    }
+    acted_on = other->meta.resource_version;
+    Remove(holder, *other);
+  }
+}
+
+void WorkloadWriter::Remove(const std::string& holder, const Workload& other) {
   const bool deleted = !other.meta.deletion.IsSet();
-  entry->removing = true;
   ++in_flight_;
-  auto on_answer = [this, alive = std::weak_ptr<bool>(alive_), holder, key = other.meta.key(),
+  auto on_answer = [this, alive = std::weak_ptr<bool>(alive_), holder, meta = other.meta,
                     deleted](const k8s::Result& result) {
-    if (!alive.expired()) RemoveAnswered(holder, key, deleted, result);
+    if (!alive.expired()) RemoveAnswered(holder, meta, deleted, result);
   };
   if (deleted) {
     client_->Delete(k8s::Lane::kWorkload, k8s::kWorkloads, other.meta.key(), other.meta.uid, "Background",
@@ -269,18 +300,18 @@ void WorkloadWriter::RemoveOthers(const std::string& holder, Entry* entry, bool 
   }
 }
 
-void WorkloadWriter::RemoveAnswered(const std::string& holder, const k8s::ObjectKey& key, bool deleted,
+void WorkloadWriter::RemoveAnswered(const std::string& holder, const k8s::ObjectMeta& other, bool deleted,
                                     const k8s::Result& result) {
   --in_flight_;
   SchedulePump();
-  if (result.ok() && deleted) source_->WorkloadRemoved(holder, key);
+  if (result.ok() && deleted) source_->WorkloadRemoved(holder, other.key());
   if (result.code == kForbidden) source_->WorkloadRefused(holder, result.message);
   Entry* entry = Find(holder);
   if (entry == nullptr) return;
-  entry->removing = false;
   // What came of it, and what is left to do, the watch tells.
-  if (!result.ok() && result.code != kNotFound && result.code != kConflict && entry->timer == 0) {
-    Delay(holder, entry, env_.random->Jitter(entry->backoff.Next(), 20));
+  if (!result.ok() && result.code != kNotFound && result.code != kConflict) {
+    entry->removing.erase(other.uid);
+    if (entry->timer == 0) Delay(holder, entry, env_.random->Jitter(entry->backoff.Next(), 20));
   }
 }
 
@@ -299,10 +330,11 @@ void WorkloadWriter::PatchSpec(const std::string& holder, Entry* entry, const Wa
   const Workload& known = *entry->known;
   WorkloadSpec spec = wanted.spec;
   if (ShowsQuota(known)) {
-    // Only the priority may change now.
+    // Only the priority may change now, and the size of an elastic one.
     spec = known.spec;
     spec.priority = wanted.spec.priority;
     spec.priority_class = wanted.spec.priority_class;
+    if (WasResized(known, wanted)) spec.pod_sets.front().count = wanted.spec.pod_sets.front().count;
   }
   if (spec.priority != known.spec.priority) entry->sent_priority = spec.priority;
   std::vector<PodSetText> texts;
@@ -314,7 +346,7 @@ void WorkloadWriter::PatchSpec(const std::string& holder, Entry* entry, const Wa
   // Of another queue alone nothing is told.
   std::optional<bool> told_as_priority;
   if (!texts.empty()) {
-    told_as_priority = false;
+    if (!ShowsQuota(known)) told_as_priority = false;
   } else if (spec.priority != known.spec.priority || spec.priority_class != known.spec.priority_class) {
     told_as_priority = true;
   }
@@ -366,6 +398,7 @@ void WorkloadWriter::Answered(const std::string& holder, const WantedWorkload& w
 
 void WorkloadWriter::Failed(const std::string& holder, Entry* entry, const k8s::Result& result) {
   entry->dirty = true;
+  source_->WorkloadFailed(holder);
   const Duration wait = std::max(entry->backoff.Next(), result.retry_after.value_or(Duration(0)));
   Delay(holder, entry, env_.random->Jitter(wait, 20));
 }

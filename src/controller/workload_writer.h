@@ -33,6 +33,7 @@ struct WantedWorkload {
   k8s::ObjectKey key;
   bool create = true;         // false: only an existing one is kept in step
   bool remove_others = true;  // those that are of this holder and not its own
+  bool resizes = false;       // its pod counts may change while quota is reserved
   bool deactivate = false;    // spec.active has to become false before the status tells of it
   engine::ClaimId claim;      // set: the admission that the status tells of
   // Annotations: kueue.x-k8s.io/admission-gated-by and muster.dev/priority-set-over; empty: none; unset: as it is.
@@ -64,6 +65,8 @@ class WorkloadSource {
   virtual void WorkloadRemoved(const std::string& holder, const k8s::ObjectKey& key) = 0;
   // A create, patch or delete was refused; it is tried again later.
   virtual void WorkloadRefused(const std::string& holder, const std::string& message) = 0;
+  // As far as is known, a write was not applied, for whatever reason; what is wanted is asked for again.
+  virtual void WorkloadFailed(const std::string& holder) = 0;
 };
 
 class WorkloadWriter {
@@ -87,6 +90,8 @@ class WorkloadWriter {
   void Observe(const std::string& holder, std::shared_ptr<const Workload> workload);
   // The object is gone. RETURNS: true where it was not the Job's own.
   bool Deleted(const std::string& holder, const std::string& workload_uid);
+  // Those of other names than this are not the holder's any more. RETURNS: them.
+  std::vector<std::shared_ptr<const Workload>> GiveUpOthers(const std::string& holder, const std::string& name);
   // What the source answers to IsExpected may have changed.
   void Choose(const std::string& holder);
   // Nothing more is to be written for this holder.
@@ -105,8 +110,8 @@ class WorkloadWriter {
   using Ptr = std::shared_ptr<const Workload>;
   struct Entry {
     Ptr known;
-    std::vector<Ptr> others;  // that name the same Job
-    bool removing = false;    // a request for one of the others is on its way
+    std::vector<Ptr> others;                      // that name the same Job
+    std::map<std::string, std::string> removing;  // of those, uid and the version that was acted on last
     bool busy = false;
     bool dirty = false;
     bool queued = false;
@@ -119,7 +124,8 @@ class WorkloadWriter {
   int Rank(const Workload& workload, const std::string& holder) const;
   void Choose(const std::string& holder, Entry* entry);
   void RemoveOthers(const std::string& holder, Entry* entry, bool wanted);
-  void RemoveAnswered(const std::string& holder, const k8s::ObjectKey& key, bool deleted, const k8s::Result& result);
+  void Remove(const std::string& holder, const Workload& other);
+  void RemoveAnswered(const std::string& holder, const k8s::ObjectMeta& other, bool deleted, const k8s::Result& result);
   void Queue(const std::string& holder, Entry* entry);
   void Delay(const std::string& holder, Entry* entry, Duration delay);
   void Pump();

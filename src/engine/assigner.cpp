@@ -1,11 +1,14 @@
 #include "assigner.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 
+#include "machines.h"
 #include "muster/core/check.h"
 #include "obstacles.h"
+#include "placement.h"
 
 namespace muster::engine {
 
@@ -16,12 +19,15 @@ struct Assigner::Attempt {
   const WorkloadState* workload = nullptr;
   const ClusterQueueState* queue = nullptr;
   const ScanProgress* start = nullptr;
+  const Assignment* chosen = nullptr;  // whose flavors are the only ones; null: all
+  bool search_ended = false;
   Assignment out;
 };
 
 struct Assigner::GroupChoice {
-  Mode mode = Mode::kNoFit;
-  int32_t borrow = 0;
+  Mode mode = Mode::kNoFit;  // of the worst of its resources
+  int32_t mode_borrow = 0;   // of that one
+  int32_t borrow = 0;        // the highest of all
   std::vector<ResourceChoice> resources;
   int16_t tried = ScanProgress::kLast;
   ReasonCode code = ReasonCode::kNoMatchingFlavor;  // where the mode is kNoFit
@@ -42,6 +48,7 @@ int Severity(ReasonCode code) {
       return 1;
     case ReasonCode::kPendingEvaluation:
     case ReasonCode::kWaitingForPreemptedWorkloads:
+    case ReasonCode::kWaitingForPodsReady:
     case ReasonCode::kMisconfigured:
     case ReasonCode::kSuspended:
     case ReasonCode::kAdmissionGated:
@@ -98,6 +105,7 @@ void AddTo(std::vector<std::pair<quota::CellId, Amount>>* usage, quota::CellId c
   usage->emplace_back(cell, amount);
 }
 
+// Of all pods of one pod set.
 Requests TotalRequests(const WorkloadState& workload, const ClusterQueueState& queue, size_t index, int32_t count,
                        ResourceId pods) {
   Requests total;
@@ -106,8 +114,59 @@ Requests TotalRequests(const WorkloadState& workload, const ClusterQueueState& q
   return total;
 }
 
+void AddAll(const Requests& more, Requests* sum) {
+  for (const auto& [resource, amount] : more) {
+    const auto known = std::find_if(sum->begin(), sum->end(),
+                                    [&resource = resource](const auto& entry) { return entry.first == resource; });
+    if (known == sum->end()) {
+      sum->emplace_back(resource, amount);
+    } else {
+      known->second += amount;
+    }
+  }
+}
+
+// A choice for several pod sets together, as one for each that asks for the resource.
+void GiveToEach(const ResourceChoice& chosen, const std::vector<size_t>& members, const std::vector<Requests>& own,
+                Assignment* out) {
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (const auto& [resource, amount] : own[i]) {
+      if (resource != chosen.resource) continue;
+      ResourceChoice choice = chosen;
+      choice.amount = amount;
+      out->pod_sets[members[i]].resources.push_back(choice);
+    }
+  }
+}
+
+// What it keeps while it waits for more.
+Amount HeldByOriginal(const WorkloadState& workload, FlavorResource fr) {
+  if (workload.grows == nullptr) return {};
+  for (const auto& [of, amount] : workload.grows->claim->usage) {
+    if (of == fr) return amount;
+  }
+  return {};
+}
+
 size_t ScanIndex(const ClusterQueueState& queue, size_t pod_set, size_t group) {
   return pod_set * queue.groups.size() + group;
+}
+
+Obstacle NoRoom(const gang::GangToSeat& gang, const gang::RoomAnswer& answer) {
+  const gang::PodSetToSeat& pods = gang[answer.pod_set];
+  Obstacle obstacle = FlavorObstacle(ObstacleKind::kNoRoom, pods.name, absl::StrJoin(pods.flavors, ", "));
+  obstacle.machines = answer.problem;
+  return obstacle;
+}
+
+// Evictions would have to make room: each of what it asks for may be what is in the way.
+void LowerToPreempt(const gang::GangToSeat& gang, const gang::MachineRoom& room, Assignment* assignment) {
+  for (size_t i = 0; i < gang.size(); ++i) {
+    if (!room.Checks(gang[i].flavors)) continue;
+    for (ResourceChoice& resource : assignment->pod_sets[i].resources) {
+      resource.mode = std::min(resource.mode, Mode::kPreempt);
+    }
+  }
 }
 
 // Which limit is in the way, and of whom.
@@ -123,6 +182,12 @@ void SetBound(const quota::Shortage& shortage, const ClusterQueueState& queue, O
   obstacle->object = cohort->name;
 }
 
+bool Chose(const PodSetChoice& choice, const FlavorOption& option) {
+  return std::any_of(choice.resources.begin(), choice.resources.end(), [&option](const ResourceChoice& resource) {
+    return std::find(option.cells.begin(), option.cells.end(), resource.cell) != option.cells.end();
+  });
+}
+
 std::vector<int32_t> FullCounts(const Workload& workload) {
   std::vector<int32_t> counts;
   counts.reserve(workload.pod_sets.size());
@@ -134,9 +199,31 @@ std::vector<int32_t> FullCounts(const Workload& workload) {
 
 Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueState& queue,
                             const ScanProgress& start) const {
+  Assignment assignment = AssignMost(workload, queue, start, nullptr);
+  size_t more = 0;
+  for (const GroupState& group : queue.groups) more += group.flavors.size();
+  // Flavors with quota and no place are passed over.
+  for (; more > 0 && !assignment.IsPossible() && assignment.without_places && assignment.scan.HasUntried(); --more) {
+    std::vector<Obstacle> obstacles = std::move(assignment.obstacles);
+    const ScanProgress next = std::move(assignment.scan);
+    assignment = AssignMost(workload, queue, next, nullptr);
+    if (assignment.mode == Mode::kFit) continue;
+    obstacles.insert(obstacles.end(), assignment.obstacles.begin(), assignment.obstacles.end());
+    assignment.obstacles = std::move(obstacles);
+  }
+  return assignment;
+}
+
+Assignment Assigner::AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue,
+                                 const Assignment& chosen) const {
+  return AssignMost(workload, queue, {}, &chosen);
+}
+
+Assignment Assigner::AssignMost(const WorkloadState& workload, const ClusterQueueState& queue,
+                                const ScanProgress& start, const Assignment* chosen) const {
   const std::vector<int32_t> full = FullCounts(workload.spec);
-  Assignment whole = AssignCounts(workload, queue, full, start);
-  if (whole.mode == Mode::kFit) return whole;
+  Assignment whole = AssignCounts(workload, queue, full, start, chosen);
+  if (whole.IsPossible()) return whole;
   std::vector<int64_t> spare(full.size());
   int64_t total = 0;
   for (size_t i = 0; i < full.size(); ++i) {
@@ -148,51 +235,160 @@ Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueSta
   // Wide enough for the product of any two counts.
   __extension__ using Wide = __int128;
   // The smallest reduction i of [0, total] that fits, as if more pods never fit where fewer do not.
-  Assignment best;
-  best.mode = Mode::kNoFit;
+  std::optional<Assignment> best;
   int64_t low = 0;
   int64_t high = total + 1;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     std::vector<int32_t> counts = full;
     for (size_t k = 0; k < counts.size(); ++k) counts[k] -= static_cast<int32_t>(Wide{spare[k]} * middle / total);
-    Assignment attempt = AssignCounts(workload, queue, counts, start);
-    const bool fits = attempt.mode == Mode::kFit;
-    if (fits) best = std::move(attempt);
-    if (fits) {
+    Assignment attempt = AssignCounts(workload, queue, counts, start, chosen);
+    if (attempt.IsPossible()) {
+      best = std::move(attempt);
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  return best.mode == Mode::kFit ? best : whole;
+  return best.has_value() ? *std::move(best) : whole;
+}
+
+Assignment Assigner::Reassign(const WorkloadState& workload, const ClusterQueueState& queue,
+                              const Assignment& chosen) const {
+  std::vector<int32_t> counts;
+  for (const PodSetChoice& choice : chosen.pod_sets) counts.push_back(choice.count);
+  return AssignCounts(workload, queue, counts, {}, &chosen);
 }
 
 Assignment Assigner::AssignCounts(const WorkloadState& workload, const ClusterQueueState& queue,
-                                  const std::vector<int32_t>& counts, const ScanProgress& start) const {
+                                  const std::vector<int32_t>& counts, const ScanProgress& start,
+                                  const Assignment* chosen) const {
   Attempt attempt;
+  attempt.chosen = chosen;
   attempt.workload = &workload;
   attempt.queue = &queue;
   attempt.start = &start;
   attempt.out.scan.tried.assign(counts.size() * queue.groups.size(), ScanProgress::kNone);
   attempt.out.pod_sets.resize(counts.size());
   for (size_t i = 0; i < counts.size(); ++i) attempt.out.pod_sets[i].count = counts[i];
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (AssignPodSet(&attempt, i)) continue;
+  for (const std::vector<size_t>& members : PodSetGroups(workload.spec)) {
+    if (AssignPodSets(&attempt, members)) continue;
     attempt.out.mode = Mode::kNoFit;
     break;
   }
-  if (attempt.out.mode != Mode::kFit && attempt.out.mode != Mode::kNoFit) {
-    attempt.out.code = ReasonCode::kWaitingForQuota;
+  if (attempt.out.mode != Mode::kNoFit) PlaceInTopologies(&attempt);
+  const bool machines_alone = attempt.out.mode != Mode::kNoFit && PlaceOnMachines(&attempt);
+  attempt.out.preemption.ended = attempt.search_ended;
+  if (attempt.out.NeedsOthersToGo()) FindVictims(workload, queue, &attempt.out);
+  if (machines_alone && !attempt.out.IsPossible()) {
+    // It keeps no quota from others.
+    attempt.out.mode = Mode::kNoFit;
+    attempt.out.code = ReasonCode::kTopologyPlacementFailed;
+  }
+  if (!attempt.out.preemption.Found() && attempt.out.preemption.ended) {
+    Obstacle obstacle = ObjectObstacle(ObstacleKind::kVictimSearchEnded, queue.name);
+    obstacle.count = victims_->steps_max();
+    attempt.out.obstacles.push_back(std::move(obstacle));
   }
   return std::move(attempt.out);
 }
 
-// RETURNS: false where some resource of it gets no flavor at all.
-bool Assigner::AssignPodSet(Attempt* attempt, size_t index) const {
+void Assigner::FindVictims(const WorkloadState& workload, const ClusterQueueState& queue,
+                           Assignment* assignment) const {
+  assignment->code = ReasonCode::kWaitingForQuota;
+  VictimQuery query{&workload, &queue, assignment->usage, {}, nullptr};
+  for (const PodSetChoice& choice : assignment->pod_sets) {
+    for (const ResourceChoice& resource : choice.resources) {
+      const FlavorResource fr = ledger_->flavor_resource(resource.cell);
+      if (resource.mode == Mode::kFit ||
+          std::find(query.needed.begin(), query.needed.end(), fr) != query.needed.end()) {
+        continue;
+      }
+      query.needed.push_back(fr);
+    }
+  }
+  const bool ended = assignment->preemption.ended;
+  PlacesOfAssignment places(placer_, machines_, &workload, &queue, *assignment);
+  if (assignment->HasPlaces()) query.places = &places;
+  assignment->preemption = victims_->Find(query);
+  assignment->preemption.ended = assignment->preemption.ended || ended;
+  if (!assignment->HasTopology() || !assignment->preemption.Found()) return;
+  // Where it goes once they have left.
+  for (const Victim& victim : assignment->preemption.victims) places.Move(*victim.workload, true);
+  placer_->Place(workload, queue, gang::PlaceView::kPlanned, assignment);
+  for (const Victim& victim : assignment->preemption.victims) places.Move(*victim.workload, false);
+}
+
+// Quota alone may be enough, and the nodes not; then others would have to go, if that helped.
+void Assigner::PlaceInTopologies(Attempt* attempt) const {
+  const size_t obstacles_before = attempt->out.obstacles.size();
+  if (attempt->out.mode == Mode::kFit) {
+    if (placer_->Place(*attempt->workload, *attempt->queue, gang::PlaceView::kBoth, &attempt->out)) return;
+    attempt->out.mode = Mode::kPreempt;
+    attempt->out.without_places = true;
+  }
+  const size_t obstacles_now = attempt->out.obstacles.size();
+  if (placer_->Place(*attempt->workload, *attempt->queue, gang::PlaceView::kEmpty, &attempt->out)) {
+    // Where there is quota enough, it may still be that only others' places are in the way.
+    for (size_t i = 0; i < attempt->out.pod_sets.size(); ++i) {
+      if (!placer_->AsksForTopology(*attempt->queue, attempt->workload->spec.pod_sets[i])) continue;
+      for (ResourceChoice& resource : attempt->out.pod_sets[i].resources) {
+        resource.mode = std::min(resource.mode, Mode::kPreempt);
+      }
+    }
+    return;
+  }
+  attempt->out.mode = Mode::kNoFit;
+  attempt->out.without_places = true;
+  attempt->out.code = ReasonCode::kTopologyPlacementFailed;
+  // What is said of the nodes as they are says more.
+  if (obstacles_now > obstacles_before) attempt->out.obstacles.resize(obstacles_now);
+}
+
+// As in topologies.
+bool Assigner::PlaceOnMachines(Attempt* attempt) const {
+  gang::MachineRoom* room = machines_->room();
+  if (!room->on()) return false;
+  Assignment* out = &attempt->out;
+  const gang::GangToSeat gang = machines_->PodsOf(*attempt->workload, *out);
+  const size_t obstacles_before = out->obstacles.size();
+  if (out->mode == Mode::kFit) {
+    const gang::RoomAnswer answer = room->Ask(gang, gang::RoomView::kBoth);
+    out->on_machines = answer.checked;
+    if (answer.fits) return false;
+    out->obstacles.push_back(NoRoom(gang, answer));
+    out->mode = Mode::kPreempt;
+    out->without_places = true;
+  }
+  const gang::RoomAnswer empty = room->Ask(gang, gang::RoomView::kEmpty);
+  out->on_machines = empty.checked;
+  if (!empty.fits) {
+    if (out->obstacles.size() == obstacles_before) out->obstacles.push_back(NoRoom(gang, empty));
+    out->mode = Mode::kNoFit;
+    out->without_places = true;
+    out->code = ReasonCode::kTopologyPlacementFailed;
+    return true;
+  }
+  const bool quota_fits = std::all_of(out->pod_sets.begin(), out->pod_sets.end(), [](const PodSetChoice& choice) {
+    return std::all_of(choice.resources.begin(), choice.resources.end(),
+                       [](const ResourceChoice& resource) { return resource.mode == Mode::kFit; });
+  });
+  if (quota_fits || !room->Fits(gang, gang::RoomView::kPlanned)) LowerToPreempt(gang, *room, out);
+  out->without_places = out->without_places || quota_fits;
+  return quota_fits;
+}
+
+// RETURNS: false where some resource of them gets no flavor at all.
+bool Assigner::AssignPodSets(Attempt* attempt, const std::vector<size_t>& members) const {
   const ClusterQueueState& queue = *attempt->queue;
-  PodSetChoice& choice = attempt->out.pod_sets[index];
-  const Requests requests = TotalRequests(*attempt->workload, queue, index, choice.count, catalog_->pods());
+  const size_t index = members.front();
+  std::vector<Requests> own;
+  Requests requests;
+  for (const size_t member : members) {
+    own.push_back(
+        TotalRequests(*attempt->workload, queue, member, attempt->out.pod_sets[member].count, catalog_->pods()));
+    AddAll(own.back(), &requests);
+  }
   std::vector<GroupChoice> found(queue.groups.size());
   std::vector<bool> decided(queue.groups.size(), false);
   bool ok = true;
@@ -212,7 +408,7 @@ bool Assigner::AssignPodSet(Attempt* attempt, size_t index) const {
     }
     if (decided[group->second]) continue;
     decided[group->second] = true;
-    found[group->second] = FindFlavor(attempt, index, group->second, requests);
+    found[group->second] = FindFlavor(attempt, members, group->second, requests);
     if (found[group->second].mode != Mode::kNoFit) continue;
     if (Severity(found[group->second].code) > Severity(attempt->out.code)) {
       attempt->out.code = found[group->second].code;
@@ -225,17 +421,18 @@ bool Assigner::AssignPodSet(Attempt* attempt, size_t index) const {
     if (!decided[g]) continue;
     attempt->out.mode = std::min(attempt->out.mode, found[g].mode);
     attempt->out.borrow = std::max(attempt->out.borrow, found[g].borrow);
-    attempt->out.scan.tried[ScanIndex(queue, index, g)] = found[g].tried;
+    for (const size_t member : members) attempt->out.scan.tried[ScanIndex(queue, member, g)] = found[g].tried;
     for (const ResourceChoice& resource : found[g].resources) {
       AddTo(&attempt->out.usage, resource.cell, resource.amount);
-      choice.resources.push_back(resource);
+      GiveToEach(resource, members, own, &attempt->out);
     }
   }
   return true;
 }
 
-Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, size_t index, size_t group_index,
+Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, const std::vector<size_t>& members, size_t group_index,
                                            const Requests& requests) const {
+  const size_t index = members.front();
   const ClusterQueueState& queue = *attempt->queue;
   const GroupState& group = queue.groups[group_index];
   size_t first = 0;
@@ -249,19 +446,25 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, size_t index, size_
   int16_t tried = ScanProgress::kLast;
   for (size_t i = first; i < group.flavors.size(); ++i) {
     tried = i + 1 == group.flavors.size() ? ScanProgress::kLast : static_cast<int16_t>(i);
+    if (attempt->chosen != nullptr && !Chose(attempt->chosen->pod_sets[index], group.flavors[i])) continue;
     GroupChoice choice;
-    if (FlavorSuits(attempt, index, group.flavors[i])) {
-      choice = TryFlavor(attempt, index, group, group.flavors[i], requests);
+    const bool suits = std::all_of(members.begin(), members.end(), [&](size_t member) {
+      return FlavorSuits(attempt, member, group, group.flavors[i]);
+    });
+    if (suits) {
+      choice = TryFlavor(attempt, members, group, group.flavors[i], requests);
     }
     if (choice.mode == Mode::kNoFit) {
       if (!code.has_value() || Severity(choice.code) < Severity(*code)) code = choice.code;
       continue;
     }
-    if (!TriesNextFlavor(queue.spec, choice.mode, choice.borrow)) {
+    if (!TriesNextFlavor(queue.spec, choice.mode, choice.mode_borrow)) {
       best = std::move(choice);
       break;
     }
-    if (Preferred(choice.mode, choice.borrow, best.mode, best.borrow, queue.spec.preference)) best = std::move(choice);
+    if (Preferred(choice.mode, choice.mode_borrow, best.mode, best.mode_borrow, queue.spec.preference)) {
+      best = std::move(choice);
+    }
   }
   best.tried = tried;
   // What stood in the way of flavors before the one that fits is in nobody's way.
@@ -270,13 +473,35 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, size_t index, size_
   return best;
 }
 
-bool Assigner::FlavorSuits(Attempt* attempt, size_t index, const FlavorOption& option) const {
+// Pods that are added to a claim have the flavors of those that it is for.
+bool Assigner::IsOfOriginal(Attempt* attempt, size_t index, const GroupState& group, const std::string& flavor) const {
+  const PodSetAssignment& original = attempt->workload->grows->claim->admission.pod_sets[index];
+  for (const ResourceId resource : group.resources) {
+    const std::string& name = catalog_->ResourceName(resource);
+    const auto had = std::find_if(original.flavors.begin(), original.flavors.end(),
+                                  [&name](const auto& entry) { return entry.first == name; });
+    if (had == original.flavors.end() || had->second == flavor) continue;
+    Obstacle obstacle = FlavorObstacle(ObstacleKind::kOriginalFlavor, original.name, flavor, had->second);
+    obstacle.resource = name;
+    attempt->out.obstacles.push_back(std::move(obstacle));
+    return false;
+  }
+  return true;
+}
+
+bool Assigner::FlavorSuits(Attempt* attempt, size_t index, const GroupState& group, const FlavorOption& option) const {
   const ResourceFlavor* flavor = catalog_->FindFlavor(option.flavor);
   const gang::Shape& shape = *attempt->workload->shapes[index]->shape;
   const std::string& pod_set = attempt->workload->spec.pod_sets[index].name;
   const std::string& name = catalog_->FlavorName(option.flavor);
   if (flavor == nullptr) {
     attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kFlavorNotFound, pod_set, name));
+    return false;
+  }
+  if (attempt->workload->grows != nullptr && !IsOfOriginal(attempt, index, group, name)) return false;
+  if (std::optional<Obstacle> obstacle =
+          placer_->WhyNotFlavor(*attempt->workload, *attempt->queue, index, *flavor, group)) {
+    attempt->out.obstacles.push_back(*std::move(obstacle));
     return false;
   }
   if (const gang::Taint* taint = gang::FirstUntolerated(flavor->node_taints, shape.tolerations, flavor->tolerations)) {
@@ -296,8 +521,9 @@ bool Assigner::FlavorSuits(Attempt* attempt, size_t index, const FlavorOption& o
   return true;
 }
 
-Assigner::GroupChoice Assigner::TryFlavor(Attempt* attempt, size_t index, const GroupState& group,
+Assigner::GroupChoice Assigner::TryFlavor(Attempt* attempt, const std::vector<size_t>& members, const GroupState& group,
                                           const FlavorOption& option, const Requests& requests) const {
+  const size_t index = members.front();
   GroupChoice choice;
   Mode worst = Mode::kFit;
   int32_t worst_borrow = 0;
@@ -319,12 +545,14 @@ Assigner::GroupChoice Assigner::TryFlavor(Attempt* attempt, size_t index, const 
     choice.borrow = std::max(choice.borrow, borrow);
     choice.resources.push_back({resource, option.flavor, option.cells[r], request->second, mode});
   }
-  if (worst == Mode::kFit && !HasRoom(attempt, index, option.flavor)) {
+  if (machines_->room()->on()) worst = ModeOnMachines(attempt, members, option, choice, worst);
+  if (worst == Mode::kNoFit) {
     choice.code = ReasonCode::kTopologyPlacementFailed;
     choice.resources.clear();
     return choice;
   }
   choice.mode = worst;
+  choice.mode_borrow = worst_borrow;
   return choice;
 }
 
@@ -340,49 +568,64 @@ std::pair<Mode, int32_t> Assigner::FitsQuota(Attempt* attempt, size_t index, quo
   obstacle.requested = amount;
   obstacle.assumed = assumed;
   const Amount potential = ledger_->PotentialAvailable(cell);
-  if (value > potential) {
+  const Amount held = HeldByOriginal(*attempt->workload, fr);
+  if (value + held > potential) {
     obstacle.kind = ObstacleKind::kExceedsMaximum;
+    obstacle.assumed += held;
     obstacle.limit = potential;
-    SetBound(ledger_->WhyNever(cell, value), queue, &obstacle);
+    SetBound(ledger_->WhyNever(cell, value + held), queue, &obstacle);
     attempt->out.obstacles.push_back(std::move(obstacle));
     return {Mode::kNoFit, 0};
   }
-  const quota::BorrowLevel level = ledger_->LevelOf(cell, value, quota::Book::kActual);
+  const quota::BorrowLevel level = ledger_->LevelOf(cell, value, quota::Book::kPlanned);
   if (ledger_->Fits(cell, value)) return {Mode::kFit, level.height};
   obstacle.kind = ObstacleKind::kInsufficientUnused;
   obstacle.missing =
       value - std::min(ledger_->Available(cell, quota::Book::kActual), ledger_->Available(cell, quota::Book::kPlanned));
+  obstacle.kept = value <= ledger_->Available(cell, quota::Book::kActual);
   SetBound(ledger_->WhyNot(cell, value), queue, &obstacle);
   attempt->out.obstacles.push_back(std::move(obstacle));
-  if (value <= ledger_->limits(cell).nominal || level.may_reclaim ||
-      queue.spec.borrow_within_cohort.policy != PreemptionPolicy::kNever) {
-    const VictimSearch::Answer answer = victims_->Simulate(*attempt->workload, queue, cell, value, level);
-    return {answer.mode, answer.level.height};
+  if (value <= ledger_->limits(cell).nominal || level.may_reclaim || victims_->PreemptsWhileBorrowing(queue.spec)) {
+    const VictimSearch::Outlook outlook = victims_->Simulate(*attempt->workload, queue, cell, value);
+    attempt->search_ended = attempt->search_ended || outlook.ended;
+    return {outlook.mode, outlook.level.height};
   }
   return {Mode::kNoFit, 0};
 }
 
-bool Assigner::HasRoom(Attempt* attempt, size_t index, FlavorId flavor) const {
-  const std::string& name = catalog_->FlavorName(flavor);
-  gang::WhatIf what_if;
-  for (size_t i = 0; i < index; ++i) {
-    const std::vector<ResourceChoice>& resources = attempt->out.pod_sets[i].resources;
-    const bool shares = std::any_of(resources.begin(), resources.end(),
-                                    [&](const ResourceChoice& resource) { return resource.flavor == flavor; });
-    if (shares) what_if.taken.push_back({attempt->workload->spec.pod_sets[i].shape, attempt->out.pod_sets[i].count});
+Mode Assigner::ModeOnMachines(Attempt* attempt, const std::vector<size_t>& members, const FlavorOption& option,
+                              const GroupChoice& choice, Mode mode) const {
+  gang::MachineRoom* room = machines_->room();
+  gang::GangToSeat gang = machines_->PodsWith(*attempt->workload, attempt->out, members, option.flavor);
+  if (mode == Mode::kFit) {
+    const gang::RoomAnswer answer = room->Ask(gang, gang::RoomView::kBoth);
+    if (answer.fits) return mode;
+    attempt->out.obstacles.push_back(NoRoom(gang, answer));
+    attempt->out.without_places = true;
   }
-  const PodSet& pod_set = attempt->workload->spec.pod_sets[index];
-  const gang::FitAnswer answer = room_->Fit({pod_set.shape, attempt->out.pod_sets[index].count}, name, what_if);
-  switch (answer.verdict) {
-    case gang::FitAnswer::Verdict::kUnchecked:
-    case gang::FitAnswer::Verdict::kFits:
-      return true;
-    case gang::FitAnswer::Verdict::kDoesNotFit:
-    case gang::FitAnswer::Verdict::kNotFound:
-      attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kNoRoom, pod_set.name, name));
-      return false;
+  const gang::RoomAnswer empty = room->Ask(gang, gang::RoomView::kEmpty);
+  if (!empty.fits) {
+    if (mode != Mode::kFit) attempt->out.obstacles.push_back(NoRoom(gang, empty));
+    return Mode::kNoFit;
   }
-  return true;
+  return mode == Mode::kFit ? ModeByEviction(attempt, choice, std::move(gang)) : mode;
+}
+
+// There is quota, and others are on the machines.
+Mode Assigner::ModeByEviction(Attempt* attempt, const GroupChoice& choice, gang::GangToSeat gang) const {
+  PlacesOnMachines places(machines_->room(), std::move(gang));
+  VictimQuery query{attempt->workload, attempt->queue, {}, {}, &places};
+  for (const ResourceChoice& resource : choice.resources) {
+    query.request.emplace_back(resource.cell, AmountIn(attempt->out.usage, resource.cell) + resource.amount);
+    query.needed.push_back(ledger_->flavor_resource(resource.cell));
+  }
+  const VictimAnswer answer = victims_->Find(query);
+  attempt->search_ended = attempt->search_ended || answer.ended;
+  if (!answer.Found()) return Mode::kNoFit;
+  const bool own = answer.waits_in_own_queue ||
+                   std::any_of(answer.victims.begin(), answer.victims.end(),
+                               [&](const Victim& victim) { return victim.workload->claim->queue == attempt->queue; });
+  return own ? Mode::kPreempt : Mode::kReclaim;
 }
 
 }  // namespace muster::engine

@@ -5,38 +5,17 @@
 // Threading: needs external synchronisation with the tree's owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "muster/gang/room.h"
+#include "muster/gang/machine_room.h"
 #include "state.h"
+#include "victims.h"
 
 namespace muster::engine {
-
-// From worst to best. All between kNoFit and kFit need somebody else to go first.
-enum class Mode : uint8_t { kNoFit, kNoCandidates, kPreempt, kReclaim, kFit };
-
-// Would evictions make room for this much in one cell? The place of preemption policies.
-class VictimSearch {
- public:
-  struct Answer {
-    Mode mode = Mode::kNoCandidates;  // kNoCandidates, kPreempt or kReclaim
-    quota::BorrowLevel level;         // once the victims are gone
-  };
-  virtual ~VictimSearch() = default;
-  virtual Answer Simulate(const WorkloadState& workload, const ClusterQueueState& queue, quota::CellId cell,
-                          Amount amount, quota::BorrowLevel level) const = 0;
-};
-
-// Nobody is ever evicted for another.
-class NoVictims final : public VictimSearch {
- public:
-  Answer Simulate(const WorkloadState&, const ClusterQueueState&, quota::CellId, Amount,
-                  quota::BorrowLevel level) const override {
-    return {Mode::kNoCandidates, level};
-  }
-};
 
 struct ResourceChoice {
   ResourceId resource;
@@ -48,6 +27,8 @@ struct ResourceChoice {
 
 struct PodSetChoice {
   int32_t count = 0;
+  std::optional<gang::TopologyAssignment> topology{};
+  FlavorId topology_flavor{};  // while that is there
   std::vector<ResourceChoice> resources;
 };
 
@@ -59,37 +40,76 @@ struct Assignment {
   ScanProgress scan;
   ReasonCode code = ReasonCode::kPendingEvaluation;  // unless it fits
   std::vector<Obstacle> obstacles;
+  bool without_places = false;  // there is quota, perhaps once others have gone, and no place
+  bool on_machines = false;     // some pod set is to have places on machines that are known
+  // Between kNoFit and kFit: who has to go.
+  VictimAnswer preemption;
+
+  // Some pod set has a place, or would have one if nothing was taken.
+  bool HasPlaces() const { return on_machines || HasTopology(); }
+  bool HasTopology() const {
+    return std::any_of(pod_sets.begin(), pod_sets.end(),
+                       [](const PodSetChoice& choice) { return choice.topology.has_value(); });
+  }
+  // It fits, or can be made to by evictions.
+  bool IsPossible() const { return mode == Mode::kFit || preemption.Found(); }
+  bool NeedsOthersToGo() const { return mode != Mode::kNoFit && mode != Mode::kFit; }
 };
+
+class MachinePlacer;
+class TopologyPlacer;
 
 class Assigner {
  public:
-  Assigner(const Catalog* catalog, const quota::Ledger* ledger, const gang::Room* room, const VictimSearch* victims,
-           bool ignore_undeclared)
-      : catalog_(catalog), ledger_(ledger), room_(room), victims_(victims), ignore_undeclared_(ignore_undeclared) {}
+  Assigner(const Catalog* catalog, const quota::Ledger* ledger, const VictimSearch* victims,
+           const TopologyPlacer* placer, const MachinePlacer* machines, bool ignore_undeclared)
+      : catalog_(catalog),
+        ledger_(ledger),
+        victims_(victims),
+        placer_(placer),
+        machines_(machines),
+        ignore_undeclared_(ignore_undeclared) {}
 
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
-  // that fits. `start`: where to go on with the scan of flavors.
+  // that fits, or can be made to by evictions. `start`: where to go on with the scan of flavors.
   Assignment Assign(const WorkloadState& workload, const ClusterQueueState& queue, const ScanProgress& start) const;
+  // Anew, with the flavors of `chosen`.
+  Assignment AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue, const Assignment& chosen) const;
+  // Anew, with the counts and the flavors of `chosen`.
+  Assignment Reassign(const WorkloadState& workload, const ClusterQueueState& queue, const Assignment& chosen) const;
 
  private:
   struct Attempt;
   struct GroupChoice;
 
+  Assignment AssignMost(const WorkloadState& workload, const ClusterQueueState& queue, const ScanProgress& start,
+                        const Assignment* chosen) const;
   Assignment AssignCounts(const WorkloadState& workload, const ClusterQueueState& queue,
-                          const std::vector<int32_t>& counts, const ScanProgress& start) const;
-  bool AssignPodSet(Attempt* attempt, size_t index) const;
-  GroupChoice FindFlavor(Attempt* attempt, size_t index, size_t group,
+                          const std::vector<int32_t>& counts, const ScanProgress& start,
+                          const Assignment* chosen = nullptr) const;
+  void FindVictims(const WorkloadState& workload, const ClusterQueueState& queue, Assignment* assignment) const;
+  // Those of one group together; they get the same flavors.
+  bool AssignPodSets(Attempt* attempt, const std::vector<size_t>& members) const;
+  GroupChoice FindFlavor(Attempt* attempt, const std::vector<size_t>& members, size_t group,
                          const std::vector<std::pair<ResourceId, Amount>>& requests) const;
-  bool FlavorSuits(Attempt* attempt, size_t index, const FlavorOption& option) const;
-  GroupChoice TryFlavor(Attempt* attempt, size_t index, const GroupState& group, const FlavorOption& option,
-                        const std::vector<std::pair<ResourceId, Amount>>& requests) const;
+  bool IsOfOriginal(Attempt* attempt, size_t index, const GroupState& group, const std::string& flavor) const;
+  bool FlavorSuits(Attempt* attempt, size_t index, const GroupState& group, const FlavorOption& option) const;
+  void PlaceInTopologies(Attempt* attempt) const;
+  // RETURNS: whether machines alone are in the way.
+  bool PlaceOnMachines(Attempt* attempt) const;
+  GroupChoice TryFlavor(Attempt* attempt, const std::vector<size_t>& members, const GroupState& group,
+                        const FlavorOption& option, const std::vector<std::pair<ResourceId, Amount>>& requests) const;
   std::pair<Mode, int32_t> FitsQuota(Attempt* attempt, size_t index, quota::CellId cell, Amount amount) const;
-  bool HasRoom(Attempt* attempt, size_t index, FlavorId flavor) const;
+  // What is left of the mode that quota allows, in view of the flavor's machines.
+  Mode ModeOnMachines(Attempt* attempt, const std::vector<size_t>& members, const FlavorOption& option,
+                      const GroupChoice& choice, Mode mode) const;
+  Mode ModeByEviction(Attempt* attempt, const GroupChoice& choice, gang::GangToSeat gang) const;
 
   const Catalog* catalog_;
   const quota::Ledger* ledger_;
-  const gang::Room* room_;
   const VictimSearch* victims_;
+  const TopologyPlacer* placer_;
+  const MachinePlacer* machines_;
   bool ignore_undeclared_;  // resources that no group covers are nobody's concern
 };
 

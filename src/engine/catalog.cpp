@@ -26,6 +26,19 @@ bool Catalog::RemoveFlavor(std::string_view name) {
   return true;
 }
 
+const AdmissionCheck* Catalog::FindCheck(std::string_view name) const {
+  const auto it = checks_.find(name);
+  return it == checks_.end() ? nullptr : &it->second;
+}
+
+bool Catalog::SetCheck(const AdmissionCheck& check) {
+  const auto [it, inserted] = checks_.try_emplace(check.name, check);
+  if (inserted) return true;
+  if (it->second == check) return false;
+  it->second = check;
+  return true;
+}
+
 const Labels& Catalog::NamespaceLabels(std::string_view name) const {
   static const Labels kNone;
   const auto it = namespaces_.find(name);
@@ -44,6 +57,26 @@ bool Catalog::RemoveNamespace(std::string_view name) {
   const auto it = namespaces_.find(name);
   if (it == namespaces_.end()) return false;
   namespaces_.erase(it);
+  return true;
+}
+
+const gang::Topology* Catalog::FindTopology(std::string_view name) const {
+  const auto it = topologies_.find(name);
+  return it == topologies_.end() ? nullptr : &it->second;
+}
+
+bool Catalog::SetTopology(const gang::Topology& topology) {
+  const auto [it, inserted] = topologies_.try_emplace(topology.name, topology);
+  if (inserted) return true;
+  if (it->second == topology) return false;
+  it->second = topology;
+  return true;
+}
+
+bool Catalog::RemoveTopology(std::string_view name) {
+  const auto it = topologies_.find(name);
+  if (it == topologies_.end()) return false;
+  topologies_.erase(it);
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "muster/core/interner.h"
 #include "muster/core/string_map.h"
 #include "muster/engine/objects.h"
+#include "muster/gang/topology_book.h"
 #include "muster/quota/flavor_resource.h"
 
 namespace muster::engine {
@@ -51,14 +53,27 @@ class Catalog {
   bool SetFlavor(const ResourceFlavor& flavor);
   bool RemoveFlavor(std::string_view name);
 
+  // Null where no such check was applied.
+  const AdmissionCheck* FindCheck(std::string_view name) const;
+  // RETURNS: whether anything changed.
+  bool SetCheck(const AdmissionCheck& check);
+  bool RemoveCheck(std::string_view name) { return checks_.erase(name) > 0; }
+
   // No labels where the namespace is not known.
   const Labels& NamespaceLabels(std::string_view name) const;
   bool SetNamespace(const Namespace& ns);
   bool RemoveNamespace(std::string_view name);
 
+  // Null where no such topology was applied.
+  const gang::Topology* FindTopology(std::string_view name) const;
+  bool SetTopology(const gang::Topology& topology);
+  bool RemoveTopology(std::string_view name);
+
   CompiledShapePtr Compile(const gang::ShapePtr& shape);
 
   const StringMap<Labels>& namespaces() const { return namespaces_; }
+  const StringMap<AdmissionCheck>& checks() const { return checks_; }
+  const std::map<std::string, gang::Topology, std::less<>>& topologies() const { return topologies_; }
   // By id; absent ones are empty.
   const std::vector<std::unique_ptr<ResourceFlavor>>& flavors() const { return flavors_; }
 
@@ -68,6 +83,8 @@ class Catalog {
   ResourceId pods_;
   std::vector<std::unique_ptr<ResourceFlavor>> flavors_;
   StringMap<Labels> namespaces_;
+  StringMap<AdmissionCheck> checks_;
+  std::map<std::string, gang::Topology, std::less<>> topologies_;
   absl::flat_hash_map<const gang::Shape*, std::weak_ptr<const CompiledShape>> shapes_;
   size_t since_sweep_ = 0;
 };

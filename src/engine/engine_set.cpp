@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
+#include "classical_search.h"
 #include "engine_impl.h"
+#include "fair_order.h"
+#include "fair_search.h"
 #include "muster/core/check.h"
 
 namespace muster::engine {
@@ -28,10 +32,11 @@ std::optional<ClaimId> ClaimId::Parse(std::string_view text) {
 
 // ---- the set ------------------------------------------------------------------------------------
 
-EngineSet::EngineSet(EngineOptions options, const gang::Room* room) : impl_(std::make_unique<Impl>(options, room)) {}
+EngineSet::EngineSet(EngineOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 EngineSet::~EngineSet() = default;
 
 void EngineSet::Apply(const Event& event) {
+  impl_->BeginTurn();
   std::visit([this](const auto& change) { impl_->Apply(change); }, event);
   impl_->AfterEvent();
 }
@@ -45,6 +50,7 @@ LocalQueueView EngineSet::ViewLocalQueue(const std::string& ns, const std::strin
 }
 std::vector<std::string> EngineSet::ClusterQueueNames() const { return impl_->ClusterQueueNames(); }
 std::vector<CohortView> EngineSet::ViewCohorts() const { return impl_->ViewCohorts(); }
+CohortView EngineSet::ViewCohort(const std::string& name) const { return impl_->ViewCohort(name); }
 std::vector<std::string> EngineSet::CohortNames() const { return impl_->CohortNames(); }
 std::vector<std::pair<std::string, std::string>> EngineSet::LocalQueueNames() const { return impl_->LocalQueueNames(); }
 std::optional<WorkloadView> EngineSet::ViewWorkload(const std::string& uid) const { return impl_->ViewWorkload(uid); }
@@ -54,23 +60,32 @@ std::vector<std::string> EngineSet::CohortsOf(const std::string& cluster_queue) 
   return impl_->CohortsOf(cluster_queue);
 }
 ChangedQueues EngineSet::TakeChangedQueues() { return impl_->TakeChangedQueues(); }
+std::vector<TargetRecomputations> EngineSet::TakeTargetRecomputations() { return impl_->TakeTargetRecomputations(); }
 int64_t EngineSet::unwritten_claims() const { return impl_->unwritten_claims(); }
+gang::RoomCounts EngineSet::MachineCounts() const { return impl_->MachineCounts(); }
+std::vector<HolderOnNode> EngineSet::HoldersOn(std::string_view hostname) const { return impl_->HoldersOn(hostname); }
+std::vector<std::string> EngineSet::HostsWithPlaces() const { return impl_->HostsWithPlaces(); }
 uint64_t EngineSet::StateHash() const { return impl_->StateHash(); }
 void EngineSet::Validate() const { impl_->Validate(); }
 
 // ---- passes -------------------------------------------------------------------------------------
 
-EngineSet::Impl::Impl(EngineOptions options, const gang::Room* room) : options_(options), room_(room) {
-  MUSTER_CHECK(options.epoch != 0 && room != nullptr);
+EngineSet::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
+  MUSTER_CHECK(options_.epoch != 0);
+  if (options_.admission_fair_sharing.has_value()) {
+    admission_shares_.emplace(*options_.admission_fair_sharing, &catalog_);
+  }
 }
 
 PassResult EngineSet::Impl::RunPass(WallTime now) {
+  ++run_;
   PassResult result = RunOnePass(now);
   TakeHolds(&result.decisions);
   return result;
 }
 
 std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
+  ++run_;
   std::vector<Decision> decisions;
   while (true) {
     PassResult result = RunOnePass(now);
@@ -81,35 +96,156 @@ std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
   return decisions;
 }
 
+namespace {
+
+// A pass of one tree, with what it needs.
+struct TreeRun {
+  TreeRun(Tree* of, const Catalog* catalog, const TopologyPlacer* placer, const MachinePlacer* machines, Forest* forest,
+          PassHost* host, const EngineOptions& options, uint64_t number, WallTime now)
+      : tree(of),
+        classical(of, options.victim_search_steps_max),
+        fair(of, options.victim_search_steps_max, options.fair_sharing.value_or(FairSharing{})),
+        assigner(catalog, &of->ledger,
+                 options.fair_sharing.has_value() ? static_cast<const VictimSearch*>(&fair) : &classical, placer,
+                 machines, options.ignore_undeclared_resources),
+        fair_order(of),
+        pass(forest, &assigner, placer, machines, host,
+             options.fair_sharing.has_value() ? static_cast<PassOrder*>(&fair_order) : &classical_order, number, now,
+             options.keep_room_for) {}
+
+  Tree* tree;
+  ClassicalSearch classical;
+  FairSearch fair;
+  Assigner assigner;
+  ClassicalOrder classical_order;
+  FairOrder fair_order;
+  TreePass pass;
+};
+
+using TreeRuns = std::vector<std::unique_ptr<TreeRun>>;
+
+// Trees share nothing but nodes. Where several look for places there, the entries of all are processed in one order.
+TreePass* NextOf(const TreeRuns& runs, bool in_one_order) {
+  TreePass* first = nullptr;
+  for (const std::unique_ptr<TreeRun>& run : runs) {
+    const Entry* next = run->pass.next();
+    if (next == nullptr || (first != nullptr && !ComesBefore(*next, *first->next()))) continue;
+    first = &run->pass;
+    if (!in_one_order) break;
+  }
+  return first;
+}
+
+// Whoever lost a place in topologies, or keeps one from others for the length of a pass, is looked at again for as long
+// as any tree that looks there gets on.
+void FinishTrees(const TreeRuns& runs, Forest* forest) {
+  std::vector<bool> progress;
+  std::vector<bool> looks_there;
+  bool gets_on = false;
+  for (const std::unique_ptr<TreeRun>& run : runs) {
+    looks_there.push_back(run->pass.LooksInTopologies());
+    progress.push_back(run->pass.Finish());
+    gets_on = gets_on || (progress.back() && looks_there.back());
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Tree* tree = runs[i]->tree;
+    const bool goes_on = progress[i] || (gets_on && looks_there[i]);
+    forest->resting_trees().erase(tree);
+    if (goes_on && !tree->ready.empty()) continue;
+    forest->active_trees().erase(tree);
+    if (looks_there[i] && !tree->ready.empty()) forest->resting_trees().insert(tree);
+    if (std::exchange(tree->flush_when_idle, false)) forest->RequestFlush(tree);
+  }
+}
+
+void ProcessEntries(const TreeRuns& runs) {
+  const bool in_one_order =
+      std::count_if(runs.begin(), runs.end(), [](const auto& run) { return run->pass.LooksForPlaces(); }) > 1;
+  while (TreePass* pass = NextOf(runs, in_one_order)) pass->Step();
+}
+
+}  // namespace
+
+void EngineSet::Impl::RunTrees() {
+  TreeRuns runs;
+  PassHost* host = this;
+  const auto finish = [&] {
+    ProcessEntries(runs);
+    FinishTrees(runs, &forest_);
+    runs.clear();
+  };
+  for (Tree* tree : TreesInTurn()) {
+    runs.push_back(
+        std::make_unique<TreeRun>(tree, &catalog_, &placer_, &machine_placer_, &forest_, host, options_, pass_, now_));
+    runs.back()->pass.Begin(tree);
+    if (!topologies_.HasFlavors() && !machines_.on()) finish();
+  }
+  finish();
+}
+
 PassResult EngineSet::Impl::RunOnePass(WallTime now) {
   now_ = std::max(now_, now);
   PassResult result;
   decisions_ = &result.decisions;
   forest_.ReleaseDue(now_);
+  SampleConsumption();
+  WakeByMachines();
+  ReplacePlaces(&result.decisions);
+  FollowLackingPlaces();
+  StopLackingPlaces();
   IssueEvictions(&result.decisions);
+  ReplacePlaces(&result.decisions);  // of those who stay after all
   if (result.decisions.empty() && !AtClaimLimit()) {
     ++pass_;
-    const std::vector<Tree*> trees(forest_.active_trees().begin(), forest_.active_trees().end());
-    for (Tree* tree : trees) {
-      const Assigner assigner(&catalog_, &tree->ledger, room_, &victims_, options_.ignore_undeclared_resources);
-      ClassicalOrder order;
-      TreePass pass(&forest_, &assigner, this, &order, pass_, now_);
-      if (!pass.Run(tree) || tree->ready.empty()) forest_.active_trees().erase(tree);
-    }
+    refusals_before_pass_ = machines_.refusals();
+    RunTrees();
+    WakeByMachines();
   }
+  FollowLackingPlaces();
+  SettleSizes();
   result.more = !forest_.active_trees().empty();
   decisions_ = nullptr;
   return result;
 }
 
 void EngineSet::Impl::IssueEvictions(std::vector<Decision>* decisions) {
-  for (WorkloadState* workload : evictions_due_) {
-    const std::optional<EvictionReason> reason = EvictionDue(*workload);
-    if (!reason.has_value()) continue;
-    workload->claim->eviction_issued = true;
-    decisions->push_back(Evict{workload->spec.uid, workload->claim->id, *reason, ""});
+  while (!evictions_due_.empty() && ByEvictionTime::Of(**evictions_due_.begin()) <= now_) {
+    WorkloadState* workload = *evictions_due_.begin();
+    evictions_due_.erase(evictions_due_.begin());
+    SetEviction(workload, EvictionDue(*workload));
+    Claim* claim = workload->claim.get();
+    if (claim->eviction.has_value()) {
+      Issue(workload, decisions);
+    } else if (std::optional<Reason> why = WithdrawalDue(*workload); why.has_value()) {
+      claim->withdrawn = true;
+      decisions->push_back(Withdraw{workload->spec.uid, claim->id, *std::move(why)});
+    }
   }
-  evictions_due_.clear();
+}
+
+void EngineSet::Impl::Issue(WorkloadState* workload, std::vector<Decision>* decisions) {
+  Claim* claim = workload->claim.get();
+  ClaimEviction& eviction = *claim->eviction;
+  eviction.issued = true;
+  const int64_t lacked = eviction.reason == EvictionReason::kNodeFailures ? claim->machines.Lacking() : 0;
+  decisions->push_back(Evict{workload->spec.uid, claim->id, eviction.reason, eviction.preemptor_uid,
+                             eviction.preemptor_queue, eviction.preemptor_priority, workload->spec.priority,
+                             eviction.nodes, lacked});
+}
+
+WallTime EngineSet::Impl::NextDue() const {
+  WallTime due = forest_.NextDue();
+  if (!evictions_due_.empty()) {
+    const WallTime eviction = ByEvictionTime::Of(**evictions_due_.begin());
+    if (eviction.IsSet()) due = due.IsSet() ? std::min(due, eviction) : eviction;
+  }
+  if (!lacking_.empty()) {
+    const WallTime lacking = LackingDue(*(*lacking_.begin())->claim);
+    due = due.IsSet() ? std::min(due, lacking) : lacking;
+  }
+  const WallTime sample = admission_shares_.has_value() ? admission_shares_->NextDue() : WallTime{};
+  if (sample.IsSet()) due = due.IsSet() ? std::min(due, sample) : sample;
+  return due;
 }
 
 void EngineSet::Impl::TakeHolds(std::vector<Decision>* decisions) {
@@ -118,7 +254,7 @@ void EngineSet::Impl::TakeHolds(std::vector<Decision>* decisions) {
     if (workload->claim != nullptr || workload->reason_hash == workload->reported_hash) continue;
     workload->reported_hash = workload->reason_hash;
     decisions->push_back(Hold{workload->spec.uid, workload->spec.generation,
-                              workload->reason == nullptr ? Reason{} : *workload->reason});
+                              workload->reason == nullptr ? Reason{} : *workload->reason, workload->grows != nullptr});
   }
   reasons_changed_.clear();
 }
@@ -142,25 +278,34 @@ bool EngineSet::Impl::LaneMatches(const ClusterQueueState& queue, uint32_t lane)
   return NamespaceMatches(queue, lanes_[lane]->ns);
 }
 
-void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue, const Assignment& assignment) {
-  auto claim = std::make_unique<Claim>();
+void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue, const Assignment& assignment,
+                              gang::Reservation machines) {
+  if (workload->grows != nullptr) return OnGrow(workload, *queue, assignment, std::move(machines));
+  auto claim = std::make_unique<Claim>(std::move(machines));
   claim->id = {options_.epoch, ++sequence_};
   claim->state = ClaimState::kPlanned;
   claim->admission = MakeAdmission(*workload, *queue, assignment);
   claim->reserved_at = now_;
   claim->usage = UsageOf(workload->spec, claim->admission);
+  std::vector<std::string> checks = ApplicableChecks(queue->spec, &claim->admission);
+  claim->admitted = checks.empty();
   workload->claim = std::move(claim);
   ++unwritten_claims_;
   CountPending(*workload, queue, -1);
+  if (admission_shares_.has_value()) admission_shares_->Enter(workload, workload->claim->usage, now_);
   forest_.Attach(workload, queue);
+  forest_.SetPlaces(workload, placer_.PlacesOf(*workload, workload->claim->admission));
   CountInLocalQueue(workload, 1);
+  ShareChanged(workload->local_queue);
+  CheckPodsReady(workload);
   SetReason(workload, nullptr);
   workload->reported_hash = 0;
   workload->scan = {};
   workload->scan_history.reset();
   workload->start_refused.clear();
-  decisions_->push_back(
-      Admit{workload->spec.uid, workload->spec.generation, workload->claim->id, workload->claim->admission});
+  workload->room_spent = false;
+  decisions_->push_back(Admit{workload->spec.uid, workload->spec.generation, workload->claim->id,
+                              workload->claim->admission, std::move(checks)});
 }
 
 namespace {
@@ -176,8 +321,11 @@ uint64_t HashOf(const Reason& reason) {
       hash.Add(amount.value);
     }
     hash.Add(static_cast<int64_t>(obstacle.bound)).Add(static_cast<int64_t>(obstacle.of_cohort));
+    hash.Add(static_cast<int64_t>(obstacle.kept)).Add(obstacle.count).Add(obstacle.until.unix_nanos);
     hash.Add(static_cast<int64_t>(obstacle.below)).Add(static_cast<int64_t>(obstacle.inactive));
     for (const std::string& name : obstacle.names) hash.Add(name);
+    if (obstacle.placement.has_value()) gang::AddToHash(*obstacle.placement, &hash);
+    if (obstacle.machines.has_value()) gang::AddToHash(*obstacle.machines, &hash);
   }
   for (const Blocker& blocker : reason.blockers) hash.Add(blocker.uid);
   return hash.value();
@@ -185,10 +333,27 @@ uint64_t HashOf(const Reason& reason) {
 
 }  // namespace
 
+void EngineSet::Impl::OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) {
+  WorkloadState* workload = victim.workload;
+  ClaimEviction eviction{victim.reason, now_, preemptor.spec.uid, queue.name, preemptor.spec.priority, false, {}, {}};
+  promises_[preemptor.spec.uid] = now_;
+  SetEviction(workload, std::move(eviction));
+  // One whose start or growth has no answer yet is told when it has one.
+  const Claim& claim = *workload->claim;
+  if (claim.state != ClaimState::kPlanned && !claim.before_growth.has_value()) Issue(workload, decisions_);
+}
+
+void EngineSet::Impl::OnNominate(ClusterQueueState* queue) {
+  if (std::exchange(queue->looked_at_in, run_) != run_) queue->preemption_skips = 0;
+}
+
 void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const Reason> reason) {
   const uint64_t hash = reason == nullptr ? 0 : HashOf(*reason);
   workload->reason = std::move(reason);
   CountWaiting(workload);
+  // More room on machines could change it, whatever it names.
+  const bool refused = machines_.refusals() != refusals_before_pass_;
+  if (refused && workload->waiting_in != nullptr) workload->waiting_in->waits_for_machines = true;
   if (hash == workload->reason_hash) return;
   workload->reason_hash = hash;
   if (workload->reason_changed) return;
@@ -199,6 +364,11 @@ void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const R
 WorkloadState* EngineSet::Impl::FindWorkload(std::string_view uid) const {
   const auto it = workloads_.find(uid);
   return it == workloads_.end() ? nullptr : it->second.get();
+}
+
+WorkloadState* EngineSet::Impl::FindPreemptor(std::string_view uid) const {
+  WorkloadState* workload = FindWorkload(uid);
+  return workload != nullptr && workload->growth != nullptr ? workload->growth.get() : workload;
 }
 
 WorkloadState* EngineSet::Impl::FindHolder(std::string_view uid, ClaimId claim) const {

@@ -17,26 +17,11 @@ constexpr Duration kStallPatience = std::chrono::seconds(10);
 
 template <typename T>
 void EraseFrom(std::vector<T*>* items, T* item) {
-  const auto it = std::find(items->begin(), items->end(), item);
-  MUSTER_CHECK(it != items->end());
-  *it = items->back();
-  items->pop_back();
+  MUSTER_CHECK(std::erase(*items, item) == 1);
 }
 
 bool MatchesEverything(const std::optional<LabelSelector>& selector) {
   return selector.has_value() && selector->match_labels.empty() && selector->match_expressions.empty();
-}
-
-// The cohorts on the cycle through `cohort`; empty if it is on none.
-std::vector<CohortState*> CycleThrough(CohortState* cohort) {
-  // Two speeds: the fast one meets `cohort` again, or the end, or goes round on a cycle that it is not on.
-  std::vector<CohortState*> members;
-  absl::flat_hash_set<const CohortState*> seen;
-  for (CohortState* at = cohort; at != nullptr && seen.insert(at).second; at = at->declared_parent) {
-    members.push_back(at);
-    if (at->declared_parent == cohort) return members;
-  }
-  return {};
 }
 
 }  // namespace
@@ -95,12 +80,24 @@ void Forest::DropIfUnused(CohortState* cohort) {
 void Forest::ForgetTree(Tree* tree) {
   MUSTER_CHECK(tree->queues.empty());
   active_trees_.erase(tree);
+  resting_trees_.erase(tree);
 }
 
 // ---- cohorts ------------------------------------------------------------------------------------
 
+std::vector<CohortState*> Forest::CycleThrough(CohortState* cohort) {
+  std::vector<CohortState*> members;
+  absl::flat_hash_set<const CohortState*> seen;
+  for (CohortState* at = cohort; at != nullptr && seen.insert(at).second; at = at->declared_parent) {
+    members.push_back(at);
+    if (at->declared_parent == cohort) return members;
+  }
+  return {};
+}
+
 void Forest::MakeRoot(CohortState* cohort) {
   cohort->own_tree = std::make_unique<Tree>();
+  cohort->own_tree->topologies = topologies_;
   cohort->own_tree->name = cohort->name;
   cohort->own_tree->of_cohort = true;
   PlantSubtree(cohort, cohort->own_tree.get());
@@ -208,6 +205,7 @@ void Forest::PlantSubtree(CohortState* cohort, Tree* tree) {
 
 void Forest::ApplyQuotas(CohortState* cohort) {
   quota::Ledger& ledger = cohort->tree->ledger;
+  ledger.SetWeight(cohort->node, cohort->spec.fair_weight.nanos);
   std::vector<quota::CellId> limited;
   for (const ResourceGroup& group : cohort->spec.resource_groups) {
     for (const FlavorQuotas& flavor : group.flavors) {
@@ -234,6 +232,7 @@ void Forest::ApplyQuotas(CohortState* cohort) {
 void Forest::EnterCohort(ClusterQueueState* queue, std::string_view name) {
   if (name.empty()) {
     queue->own_tree = std::make_unique<Tree>();
+    queue->own_tree->topologies = topologies_;
     queue->own_tree->name = queue->name;
     return;
   }
@@ -273,6 +272,11 @@ void Forest::SetQueue(const ClusterQueue& spec) {
     for (const FlavorQuotas& flavor : group.flavors) queue->flavors.push_back(catalog_->Flavor(flavor.flavor));
   }
   ReferToFlavors(queue, true);
+  if (spec.queueing_strategy == QueueingStrategy::kStrictFIFO &&
+      queue->waiting.strategy() != queue::Strategy::kStrictFIFO) {
+    ForgetPreemptor(queue, queue->preemptor);
+    GiveUpRooms(queue);
+  }
   queue->waiting.SetStrategy(spec.queueing_strategy == QueueingStrategy::kStrictFIFO
                                  ? queue::Strategy::kStrictFIFO
                                  : queue::Strategy::kBestEffortFIFO);
@@ -312,7 +316,8 @@ void Forest::RemoveQueue(ClusterQueueState* queue) {
 
 void Forest::Uproot(ClusterQueueState* queue) {
   Tree* tree = queue->tree;
-  for (const WorkloadState* holder : queue->holders) Book(*holder->claim, false);
+  GiveUpRooms(queue);
+  for (WorkloadState* holder : queue->holders) Book(holder, false);
   tree->ledger.RemoveNode(queue->node);
   queue->node = quota::kNoNode;
   queue->tree = nullptr;
@@ -330,13 +335,15 @@ void Forest::Plant(ClusterQueueState* queue) {
   queue->tree->queues.insert(queue);
   queue->capacity_generation = ++generation_;
   ApplyQuotas(queue);
-  for (const WorkloadState* holder : queue->holders) Book(*holder->claim, true);
+  for (WorkloadState* holder : queue->holders) Book(holder, true);
+  queue->tree->restore_rooms = true;
   RecomputeActivity(queue);
   Refresh(queue);
 }
 
 void Forest::ApplyQuotas(ClusterQueueState* queue) {
   quota::Ledger& ledger = queue->tree->ledger;
+  ledger.SetWeight(queue->node, queue->spec.fair_weight.nanos);
   absl::flat_hash_set<quota::CellId> listed;
   queue->groups.clear();
   queue->group_of.clear();
@@ -394,7 +401,7 @@ std::vector<Inactivity> Forest::InactivityOf(const ClusterQueueState& queue) con
   if (!spec.misconfigured.empty()) add(InactiveReason::kMisconfigured, {spec.misconfigured});
   std::vector<std::string> missing;
   std::vector<std::string> misconfigured;
-  std::vector<std::string> unsupported;
+  std::vector<std::string> without_topology;
   for (const FlavorId flavor : queue.flavors) {
     const ResourceFlavor* known = catalog_->FindFlavor(flavor);
     if (known == nullptr) {
@@ -404,12 +411,14 @@ std::vector<Inactivity> Forest::InactivityOf(const ClusterQueueState& queue) con
     if (!known->misconfigured.empty()) {
       misconfigured.push_back(absl::StrCat("ResourceFlavor ", known->name, ": ", known->misconfigured));
     }
-    if (!known->topology_name.empty()) {
-      unsupported.push_back(absl::StrCat("spec.topologyName of ResourceFlavor ", known->name));
+    if (!known->topology_name.empty() && catalog_->FindTopology(known->topology_name) == nullptr) {
+      without_topology.push_back(absl::StrCat("\"", known->topology_name, "\" for TAS flavor \"", known->name, "\""));
     }
   }
   add(InactiveReason::kFlavorNotFound, std::move(missing));
   add(InactiveReason::kFlavorMisconfigured, std::move(misconfigured));
+  AddCheckProblems(spec, &inactive);
+  add(InactiveReason::kTopologyNotFound, std::move(without_topology));
   std::vector<std::string> names;
   if (queue.tree != nullptr && queue.tree->on_cycle) {
     for (const CohortState* member : CycleThrough(FindCohort(queue.tree->name))) names.push_back(member->name);
@@ -420,9 +429,41 @@ std::vector<Inactivity> Forest::InactivityOf(const ClusterQueueState& queue) con
     names.push_back(absl::StrCat("Cohort ", cohort->name, ": ", cohort->spec.misconfigured));
   }
   add(InactiveReason::kCohortMisconfigured, std::move(names));
-  if (!spec.admission_checks.empty()) add(InactiveReason::kAdmissionChecks, {"spec.admissionChecksStrategy"});
-  add(InactiveReason::kUnsupported, std::move(unsupported));
   return inactive;
+}
+
+// Source: kueue_semantics 1.3, 9.10, 9.11.
+void Forest::AddCheckProblems(const ClusterQueue& spec, std::vector<Inactivity>* inactive) const {
+  constexpr std::string_view kMultiKueue = "kueue.x-k8s.io/multikueue";
+  constexpr std::string_view kProvisioning = "kueue.x-k8s.io/provisioning-request";
+  std::vector<std::string> missing;
+  std::vector<std::string> idle;
+  std::vector<std::string> multi_kueue;
+  std::vector<std::string> per_flavor;
+  std::vector<std::string> provisioning;
+  for (const AdmissionCheckRule& rule : spec.admission_checks) {
+    const AdmissionCheck* check = catalog_->FindCheck(rule.name);
+    if (check == nullptr) {
+      missing.push_back(rule.name);
+      continue;
+    }
+    if (!check->active) idle.push_back(rule.name);
+    if (check->controller_name == kProvisioning) provisioning.push_back(rule.name);
+    if (check->controller_name != kMultiKueue) continue;
+    multi_kueue.push_back(rule.name);
+    if (!rule.on_flavors.empty()) per_flavor.push_back(rule.name);
+  }
+  if (multi_kueue.empty()) provisioning.clear();
+  if (multi_kueue.size() < 2) multi_kueue.clear();
+  const auto add = [inactive](InactiveReason reason, std::vector<std::string> names) {
+    std::sort(names.begin(), names.end());
+    if (!names.empty()) inactive->push_back({reason, std::move(names)});
+  };
+  add(InactiveReason::kAdmissionCheckNotFound, std::move(missing));
+  add(InactiveReason::kAdmissionCheckInactive, std::move(idle));
+  add(InactiveReason::kMultipleMultiKueueChecks, std::move(multi_kueue));
+  add(InactiveReason::kMultiKueueCheckPerFlavor, std::move(per_flavor));
+  add(InactiveReason::kMultiKueueWithProvisioningRequest, std::move(provisioning));
 }
 
 void Forest::RecomputeActivity(ClusterQueueState* queue) {
@@ -440,7 +481,12 @@ void Forest::RecomputeActivity(ClusterQueueState* queue) {
     queue->inactive_reason = MakeReason(ReasonCode::kSuspended, {std::move(obstacle)});
   }
   if (queue->tree == nullptr) return;
-  if (active) RequestFlush(queue->tree);
+  if (active) {
+    RequestFlush(queue->tree);
+    queue->tree->restore_rooms = true;
+  } else {
+    GiveUpRooms(queue);
+  }
   Refresh(queue);
 }
 
@@ -458,68 +504,42 @@ void Forest::FlavorChanged(FlavorId flavor) {
   if (users == flavor_users_.end()) return;
   for (ClusterQueueState* queue : users->second) {
     RecomputeActivity(queue);
-    if (queue->tree != nullptr) RequestFlush(queue->tree);
+    ++queue->tree->outside;
+    RequestFlush(queue->tree);
   }
+}
+
+void Forest::CheckChanged(std::string_view check) {
+  for (const auto& [name, queue] : queues_) {
+    const std::vector<AdmissionCheckRule>& rules = queue->spec.admission_checks;
+    const bool asks = std::any_of(rules.begin(), rules.end(), [check](const auto& rule) { return rule.name == check; });
+    if (asks) RecomputeActivity(queue.get());
+  }
+}
+
+template <typename Wakes>
+void Forest::WakeUsers(FlavorId flavor, Wakes wakes) {
+  const auto users = flavor_users_.find(flavor);
+  if (users == flavor_users_.end()) return;
+  for (ClusterQueueState* queue : users->second) {
+    if (!wakes(queue)) continue;
+    Gained(queue->tree);
+    RequestFlush(queue->tree);
+  }
+}
+
+void Forest::FlavorGained(FlavorId flavor) {
+  WakeUsers(flavor, [](ClusterQueueState*) { return true; });
+}
+
+void Forest::MachinesGained(FlavorId flavor) {
+  WakeUsers(flavor, [](ClusterQueueState* queue) { return std::exchange(queue->waits_for_machines, false); });
 }
 
 std::vector<ClusterQueueState*> Forest::TakeActivityChanges() {
   std::vector<ClusterQueueState*> changes(activity_changes_.begin(), activity_changes_.end());
   activity_changes_.clear();
   return changes;
-}
-
-// ---- claims -------------------------------------------------------------------------------------
-
-void Forest::Book(const Claim& claim, bool take) {
-  quota::Ledger& ledger = claim.queue->tree->ledger;
-  for (const auto& [fr, amount] : claim.usage) {
-    const quota::CellId cell = ledger.Cell(claim.queue->node, fr);
-    if (take) {
-      ledger.TakeBoth(cell, amount);
-    } else {
-      ledger.ReleaseBoth(cell, amount);
-    }
-  }
-  ++claim.queue->tree->version;
-  claim.queue->capacity_generation = ++generation_;
-}
-
-void Forest::Attach(WorkloadState* workload, ClusterQueueState* queue) {
-  Claim* claim = workload->claim.get();
-  claim->queue = queue;
-  claim->queue_index = queue->holders.size();
-  queue->holders.push_back(workload);
-  MarkChanged(queue);
-  if (queue->tree != nullptr) Book(*claim, true);
-}
-
-void Forest::Detach(WorkloadState* workload) {
-  Claim* claim = workload->claim.get();
-  ClusterQueueState* queue = claim->queue;
-  if (queue->tree != nullptr) {
-    Book(*claim, false);
-    Gained(queue->tree);
-  }
-  WorkloadState* last = queue->holders.back();
-  last->claim->queue_index = claim->queue_index;
-  queue->holders[claim->queue_index] = last;
-  queue->holders.pop_back();
-  claim->queue = nullptr;
-  MarkChanged(queue);
-  DropIfUnused(queue);
-}
-
-void Forest::ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorResource, Amount>> usage) {
-  Claim* claim = workload->claim.get();
-  MarkChanged(claim->queue);
-  if (claim->queue->tree == nullptr) {
-    claim->usage = std::move(usage);
-    return;
-  }
-  Book(*claim, false);
-  claim->usage = std::move(usage);
-  Book(*claim, true);
-  Gained(claim->queue->tree);
 }
 
 // ---- what is to be looked at ----------------------------------------------------------------------
@@ -541,8 +561,10 @@ void Forest::Refresh(ClusterQueueState* queue) {
     queue->stalled_head = nullptr;
     queue->stall_ends = {};
   }
+  GiveUpUselessRooms(queue);
   WallTime due = queue->waiting.NextDue();
-  for (const WallTime other : {queue->stall_ends, queue->recheck_at}) {
+  const WallTime room_ends = queue->keeping.empty() ? WallTime{} : (*queue->keeping.begin())->room->until;
+  for (const WallTime other : {queue->stall_ends, queue->recheck_at, room_ends}) {
     if (other.IsSet()) due = due.IsSet() ? std::min(due, other) : other;
   }
   if (due != queue->due) {
@@ -575,10 +597,11 @@ void Forest::Block(ClusterQueueState* queue) {
   Refresh(queue);
 }
 
-void Forest::Stall(ClusterQueueState* queue, WallTime now) {
+void Forest::Stall(ClusterQueueState* queue, bool lost, WallTime now) {
   const queue::Ticket* head = queue->waiting.Head();
   if (queue->stalled_head == head) return;
   queue->stalled_head = head;
+  queue->stall_lost = lost;
   queue->stall_ends = now + kStallPatience;
   Refresh(queue);
 }
@@ -607,17 +630,36 @@ void Forest::RequestFlush(Tree* tree) {
 
 void Forest::QuotaChanged(Tree* tree) {
   tree->quota_generation = ++generation_;
+  ++tree->outside;
+  quotas_changed_ = true;
   RequestFlush(tree);
 }
 
 void Forest::ReleaseDue(WallTime now) {
   while (!due_queues_.empty() && (*due_queues_.begin())->due <= now) {
     ClusterQueueState* queue = *due_queues_.begin();
-    if (queue->stall_ends.IsSet() && queue->stall_ends <= now) queue->waiting.Park(queue->waiting.Head());
+    if (queue->stall_ends.IsSet() && queue->stall_ends <= now) {
+      if (std::exchange(queue->stall_lost, false)) {
+        queue->stall_ends = now + kStallPatience;
+        active_trees_.insert(queue->tree);
+      } else {
+        queue->waiting.Park(queue->waiting.Head());
+      }
+    }
     queue->waiting.ReleaseDue(now);
+    while (!queue->keeping.empty() && (*queue->keeping.begin())->room->until <= now) {
+      WorkloadState* workload = *queue->keeping.begin();
+      workload->room_spent = true;
+      BeginTurn();
+      GiveUpRoom(workload);
+      RequestFlush(queue->tree);
+    }
     if (queue->recheck_at.IsSet() && queue->recheck_at <= now) {
-      queue->recheck_at = {};
-      if (queue->tree != nullptr) RequestFlush(queue->tree);
+      // First those behind them have their turn, or it would never come. What is closed is looked at once it opens.
+      const bool busy = queue->active && queue->waiting.Head() != nullptr;
+      queue->recheck_at = busy ? now + kStallPatience : WallTime{};
+      queue->recheck_due = queue->active && !busy;
+      if (queue->recheck_due) active_trees_.insert(queue->tree);
     }
     Refresh(queue);
   }
@@ -627,52 +669,6 @@ WallTime Forest::NextDue() const { return due_queues_.empty() ? WallTime{} : (*d
 
 uint64_t Forest::GenerationOf(const ClusterQueueState& queue) const {
   return std::max(queue.capacity_generation, queue.tree->quota_generation);
-}
-
-// ---- checks -------------------------------------------------------------------------------------
-
-void Forest::Validate() const {
-  for (const auto& [name, cohort] : cohorts_) {
-    MUSTER_CHECK(cohort->on_cycle == !CycleThrough(cohort.get()).empty());
-    MUSTER_CHECK(cohort->parent == (cohort->on_cycle ? nullptr : cohort->declared_parent));
-    MUSTER_CHECK((cohort->own_tree != nullptr) == (cohort->parent == nullptr));
-    MUSTER_CHECK(cohort->tree == (cohort->parent == nullptr ? cohort->own_tree.get() : cohort->parent->tree));
-    if (cohort->own_tree != nullptr) {
-      MUSTER_CHECK(cohort->own_tree->on_cycle == cohort->on_cycle);
-      cohort->own_tree->ledger.Validate();
-    }
-  }
-  for (const auto& [name, queue] : queues_) {
-    queue->waiting.Validate();
-    MUSTER_CHECK(queue->exists == (queue->tree != nullptr));
-    if (!queue->exists) {
-      MUSTER_CHECK(queue->waiting.empty() && !queue->active);
-      continue;
-    }
-    const Tree* tree = queue->tree;
-    if (queue->own_tree != nullptr) queue->own_tree->ledger.Validate();
-    auto* key = queue.get();
-    MUSTER_CHECK(!queue->changed ||
-                 std::find(changed_queues_.begin(), changed_queues_.end(), key) != changed_queues_.end());
-    MUSTER_CHECK(tree->queues.contains(key));
-    MUSTER_CHECK(tree->parked.contains(key) == queue->waiting.HasParked());
-    MUSTER_CHECK(tree->blocked.contains(key) == (queue->blocked_head != nullptr));
-    MUSTER_CHECK(tree->ready.contains(key) ==
-                 (queue->active && queue->waiting.Head() != nullptr && queue->blocked_head == nullptr));
-    // What is booked is what the claims say, in both books while no eviction is planned.
-    absl::flat_hash_map<FlavorResource, quota::ExactSum> expected;
-    for (const WorkloadState* holder : queue->holders) {
-      MUSTER_CHECK(holder->claim->queue == key);
-      for (const auto& [fr, amount] : holder->claim->usage) expected[fr].Add(amount);
-    }
-    tree->ledger.ForEachCell(queue->node, [&](quota::CellId cell) {
-      const Amount sum = expected[tree->ledger.flavor_resource(cell)].Value();
-      for (const quota::Book book : quota::kBooks) MUSTER_CHECK(tree->ledger.Usage(cell, book) == sum);
-    });
-    for (const auto& [fr, sum] : expected) {
-      MUSTER_CHECK(sum.IsZero() || tree->ledger.FindCell(queue->node, fr) != quota::kNoCell);
-    }
-  }
 }
 
 }  // namespace muster::engine

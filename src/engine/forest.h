@@ -28,7 +28,7 @@ namespace muster::engine {
 
 class Forest {
  public:
-  explicit Forest(Catalog* catalog) : catalog_(catalog) {}
+  Forest(Catalog* catalog, gang::TopologyBook* topologies) : catalog_(catalog), topologies_(topologies) {}
   Forest(const Forest&) = delete;
   Forest& operator=(const Forest&) = delete;
 
@@ -50,11 +50,45 @@ class Forest {
   // parked workloads are looked at again.
   void FlavorChanged(FlavorId flavor);
 
+  // Likewise, of the queues that ask for the check.
+  void CheckChanged(std::string_view check);
+  // Something became free on the nodes of the flavor.
+  void FlavorGained(FlavorId flavor);
+  // Machines of the flavor have more room: those that wait for that are looked at again.
+  void MachinesGained(FlavorId flavor);
+
   // The claim is in `queue`, which need not exist yet; its usage is booked while it does.
   void Attach(WorkloadState* workload, ClusterQueueState* queue);
   void Detach(WorkloadState* workload);
   // REQUIRES: the claim is attached.
   void ChangeUsage(WorkloadState* workload, std::vector<std::pair<FlavorResource, Amount>> usage);
+
+  // What the claim takes of topologies. REQUIRES: it is attached.
+  void SetPlaces(WorkloadState* workload, std::vector<gang::PlacedPodSet> places);
+  // Whose claims have places on the node of that hostname; null: nobody's.
+  const absl::btree_set<WorkloadState*, ByUid>* HoldersOn(std::string_view hostname) const;
+  std::vector<std::string> HostsWithPlaces() const;  // sorted
+
+  // To be called after each change of whether the claim is leaving. RETURNS: whether it was one.
+  // REQUIRES: it is attached.
+  bool UpdateLeaving(WorkloadState* workload);
+  // To be called before, and after, a change of the workload's priority. REQUIRES: the claim is attached.
+  void Unlist(WorkloadState* workload);
+  void List(WorkloadState* workload);
+
+  // Keeps `room` for the workload, which waits in an existing queue, instead of what was kept before.
+  void KeepRoom(WorkloadState* workload, Room room);
+  // Whose turn it is not in a StrictFIFO queue cannot use room; one whose start was refused is waited for.
+  static bool MayUseRoom(const WorkloadState& workload);
+  // Keeps none any more, if any was.
+  void GiveUpRoom(WorkloadState* workload);
+  // Likewise, of what is kept for it, because it went to others or is of no use to it.
+  void LoseRoom(WorkloadState* workload);
+
+  // The workload, which waits in `queue`, has preempted others: it is the first of a BestEffortFIFO queue.
+  void SetPreemptor(ClusterQueueState* queue, WorkloadState* workload);
+  // To be called before it leaves the queue.
+  void ForgetPreemptor(ClusterQueueState* queue, const WorkloadState* workload);
 
   // To be called after each change of what waits in `queue`, or of whether it may be looked at.
   void Refresh(ClusterQueueState* queue);
@@ -67,16 +101,21 @@ class Forest {
 
   // The head of a BestEffortFIFO queue was looked at in a pass that changed nothing, and is still the head:
   // it loses each time, or goes round its flavors for ever. After a while it is parked, so that those behind
-  // it have their turn.
-  void Stall(ClusterQueueState* queue, WallTime now);
+  // it have their turn; one that `lost` a while later, since those it lost to may have been parked themselves.
+  void Stall(ClusterQueueState* queue, bool lost, WallTime now);
   // A workload of `queue` was parked that had not been tried on all its flavors in one go: what it tried
-  // first may have become possible since. Its tree is flushed after a while.
+  // first may have become possible since. After a while, and once all in the queue have had their turn, those that are
+  // parked in it have another.
   void RecheckLater(ClusterQueueState* queue, WallTime now);
 
   // Trees with something to look at, in the order of their roots' names.
   absl::btree_set<Tree*, ByRoot>& active_trees() { return active_trees_; }
   const absl::btree_set<Tree*, ByRoot>& active_trees() const { return active_trees_; }
-  // Takes in what has backed off until now, and parks heads that have stalled until now.
+  // Trees in which nothing gets on, and heads that look for places in topologies: what they keep for themselves in a
+  // pass they keep in those of other trees, too.
+  absl::btree_set<Tree*, ByRoot>& resting_trees() { return resting_trees_; }
+  // Takes in what has backed off until now, parks heads that have stalled until now, and gives up room that was kept
+  // until now.
   void ReleaseDue(WallTime now);
   WallTime NextDue() const;
 
@@ -86,8 +125,14 @@ class Forest {
   // Queues of which anything visible has changed since the last call, in no order, and the names of those of them that
   // are gone.
   std::vector<ClusterQueueState*> TakeChangedQueues(std::vector<std::string>* gone);
+  const std::vector<ClusterQueueState*>& changed_queues() const { return changed_queues_; }  // until then
+  // Whether any quota, weight or place in a tree has changed since the last call.
+  bool TakeQuotasChanged() { return std::exchange(quotas_changed_, false); }
 
   uint64_t GenerationOf(const ClusterQueueState& queue) const;
+  // A turn is all that is decided without anything happening meanwhile: an event, or that a time is over.
+  uint64_t turn() const { return turn_; }
+  void BeginTurn() { ++turn_; }
   const absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>>& queues() const {
     return queues_;
   }
@@ -98,6 +143,9 @@ class Forest {
   void Validate() const;
 
  private:
+  // Those that use the flavor, and for which `wakes` says so, look again.
+  template <typename Wakes>
+  void WakeUsers(FlavorId flavor, Wakes wakes);
   struct ByDue {
     bool operator()(const ClusterQueueState* a, const ClusterQueueState* b) const {
       return a->due != b->due ? a->due < b->due : a->name < b->name;
@@ -119,26 +167,46 @@ class Forest {
   void LeaveCohort(ClusterQueueState* queue);
   void ApplyQuotas(ClusterQueueState* queue);
   void ApplyQuotas(CohortState* cohort);
-  void Book(const Claim& claim, bool take);
+  void Book(WorkloadState* holder, bool take);
+  static void BookPlanned(const ClusterQueueState& queue, const std::vector<std::pair<FlavorResource, Amount>>& usage,
+                          bool take);
+  // In the index of those who have places on nodes.
+  void ListPlaces(WorkloadState* workload, bool add);
+  void BookPlaces(const std::vector<gang::PlacedPodSet>& places, gang::PlaceBook book, bool take);
+  void GiveUpRooms(ClusterQueueState* queue);
+  // Of those that may not use it.
+  void GiveUpUselessRooms(ClusterQueueState* queue);
   void QuotaChanged(Tree* tree);
   std::vector<Inactivity> InactivityOf(const ClusterQueueState& queue) const;
+  void AddCheckProblems(const ClusterQueue& spec, std::vector<Inactivity>* inactive) const;
   void RecomputeActivity(ClusterQueueState* queue);
   void RecomputeActivity(Tree* tree);
   void RecomputeActivity(CohortState* cohort);  // of all below it
   void ReferToFlavors(ClusterQueueState* queue, bool refer);
   void ForgetTree(Tree* tree);
+  static void ValidateBooks(const ClusterQueueState& queue);
+  // The cohorts on the cycle through `cohort`; empty if it is on none.
+  static std::vector<CohortState*> CycleThrough(CohortState* cohort);
+  // It counts as gone in the planned book.
+  static bool Leaves(const Claim& claim);
 
   Catalog* catalog_;
+  gang::TopologyBook* topologies_;
   absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>> queues_;
   absl::btree_map<std::string, std::unique_ptr<CohortState>, std::less<>> cohorts_;
+  // Of queues that exist, and so are in a tree.
   absl::flat_hash_map<FlavorId, absl::btree_set<ClusterQueueState*, ByName>> flavor_users_;
   absl::btree_set<ClusterQueueState*, ByName> selective_queues_;
   absl::btree_set<Tree*, ByRoot> active_trees_;
+  absl::btree_set<Tree*, ByRoot> resting_trees_;
+  StringMap<absl::btree_set<WorkloadState*, ByUid>> on_host_;
   absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
   absl::btree_set<ClusterQueueState*, ByName> activity_changes_;
   std::vector<ClusterQueueState*> changed_queues_;
   std::vector<std::string> changed_queues_gone_;
   uint64_t generation_ = 0;
+  uint64_t turn_ = 1;
+  bool quotas_changed_ = false;
 };
 
 }  // namespace muster::engine

@@ -1,5 +1,8 @@
 #include "muster/engine/reason.h"
 
+#include <iterator>
+#include <utility>
+
 #include "muster/core/check.h"
 
 namespace muster::engine {
@@ -31,12 +34,22 @@ WaitCode CodeOfInactivity(InactiveReason reason) {
     case InactiveReason::kCohortCycle:
     case InactiveReason::kCohortMisconfigured:
       return WaitCode::kClusterQueueMisconfigured;
-    case InactiveReason::kAdmissionChecks:
+    case InactiveReason::kAdmissionCheckNotFound:
+    case InactiveReason::kAdmissionCheckInactive:
+    case InactiveReason::kMultipleMultiKueueChecks:
+    case InactiveReason::kMultiKueueCheckPerFlavor:
+    case InactiveReason::kMultiKueueWithProvisioningRequest:
       return WaitCode::kAdmissionCheck;
-    case InactiveReason::kUnsupported:
-      return WaitCode::kUnsupported;
+    case InactiveReason::kTopologyNotFound:
+      return WaitCode::kTopologyMissing;
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
+}
+
+WaitCode CodeOfTopology(ObstacleKind kind) {
+  if (kind == ObstacleKind::kFlavorOnlyTopology) return WaitCode::kFlavorOnlyTopology;
+  if (kind == ObstacleKind::kFlavorWithoutTopology) return WaitCode::kFlavorWithoutTopology;
+  return kind == ObstacleKind::kTopologyLevelMissing ? WaitCode::kTopologyLevelMissing : WaitCode::kNoPlacement;
 }
 
 WaitCode CodeOf(const Obstacle& obstacle) {
@@ -68,9 +81,22 @@ WaitCode CodeOf(const Obstacle& obstacle) {
     case ObstacleKind::kExceedsMaximum:
       return WaitCode::kNeverFits;
     case ObstacleKind::kInsufficientUnused:
-      return CodeOfShortage(obstacle.bound);
+      return obstacle.kept ? WaitCode::kRoomKept : CodeOfShortage(obstacle.bound);
+    case ObstacleKind::kPreemptionGated:
+      return WaitCode::kPreemptionGated;
+    case ObstacleKind::kPendingPreemption:
+    case ObstacleKind::kDeferredFit:
+      return WaitCode::kPendingPreemption;
+    case ObstacleKind::kVictimSearchEnded:
+      return WaitCode::kQuotaInUse;
     case ObstacleKind::kNoRoom:
       return WaitCode::kNoRoom;
+    case ObstacleKind::kFlavorOnlyTopology:
+    case ObstacleKind::kFlavorWithoutTopology:
+    case ObstacleKind::kTopologyLevelMissing:
+    case ObstacleKind::kNoPlacement:
+      return CodeOfTopology(obstacle.kind);
+    case ObstacleKind::kOverlappingTargets:
     case ObstacleKind::kLostToAnother:
       return WaitCode::kLostToAnother;
     case ObstacleKind::kBehindStrictHead:
@@ -85,6 +111,14 @@ WaitCode CodeOf(const Obstacle& obstacle) {
       return WaitCode::kOutsideLimitRange;
     case ObstacleKind::kRuntimeClassMissing:
       return WaitCode::kRuntimeClassMissing;
+    case ObstacleKind::kOriginalFlavor:
+      return WaitCode::kOriginalFlavor;
+    case ObstacleKind::kOriginalQueue:
+      return WaitCode::kOriginalQueue;
+    case ObstacleKind::kPodsNotReady:
+      return WaitCode::kPodsNotReady;
+    case ObstacleKind::kChecksPending:
+      return WaitCode::kAdmissionCheck;
   }
   CheckFailed(__FILE__, __LINE__, "known obstacle kind");
 }
@@ -95,18 +129,25 @@ bool Gives(const Obstacle& obstacle, ReasonCode code) {
     case ReasonCode::kNoMatchingFlavor:
       return obstacle.kind == ObstacleKind::kResourceNotCovered || obstacle.kind == ObstacleKind::kFlavorNotFound ||
              obstacle.kind == ObstacleKind::kUntoleratedTaint || obstacle.kind == ObstacleKind::kNodeSelectorMismatch ||
-             obstacle.kind == ObstacleKind::kNodeAffinityMismatch;
+             obstacle.kind == ObstacleKind::kNodeAffinityMismatch ||
+             obstacle.kind == ObstacleKind::kFlavorOnlyTopology ||
+             obstacle.kind == ObstacleKind::kFlavorWithoutTopology ||
+             obstacle.kind == ObstacleKind::kTopologyLevelMissing || obstacle.kind == ObstacleKind::kOriginalFlavor;
     case ReasonCode::kWaitingForQuota:
-      return obstacle.kind == ObstacleKind::kInsufficientUnused || obstacle.kind == ObstacleKind::kLostToAnother;
+      return obstacle.kind == ObstacleKind::kInsufficientUnused || obstacle.kind == ObstacleKind::kLostToAnother ||
+             obstacle.kind == ObstacleKind::kOverlappingTargets || obstacle.kind == ObstacleKind::kNoPlacement;
+    case ReasonCode::kWaitingForPreemptedWorkloads:
+      return obstacle.kind == ObstacleKind::kPendingPreemption || obstacle.kind == ObstacleKind::kDeferredFit;
     case ReasonCode::kExceedsMaxQuota:
       return obstacle.kind == ObstacleKind::kExceedsMaximum;
     case ReasonCode::kTopologyPlacementFailed:
-      return obstacle.kind == ObstacleKind::kNoRoom;
+      return obstacle.kind == ObstacleKind::kNoRoom || obstacle.kind == ObstacleKind::kNoPlacement;
+    case ReasonCode::kAdmissionGated:
+      return obstacle.kind == ObstacleKind::kAdmissionGated || obstacle.kind == ObstacleKind::kPreemptionGated;
     case ReasonCode::kPendingEvaluation:
-    case ReasonCode::kWaitingForPreemptedWorkloads:
+    case ReasonCode::kWaitingForPodsReady:
     case ReasonCode::kMisconfigured:
     case ReasonCode::kSuspended:
-    case ReasonCode::kAdmissionGated:
     case ReasonCode::kDeactivated:
       return true;
   }
@@ -140,6 +181,8 @@ std::string_view Name(ReasonCode code) {
       return "ExceedsMaxQuota";
     case ReasonCode::kWaitingForPreemptedWorkloads:
       return "WaitingForPreemptedWorkloads";
+    case ReasonCode::kWaitingForPodsReady:
+      return "WaitingForPodsReady";
     case ReasonCode::kTopologyPlacementFailed:
       return "TopologyPlacementFailed";
     case ReasonCode::kMisconfigured:
@@ -154,70 +197,62 @@ std::string_view Name(ReasonCode code) {
   CheckFailed(__FILE__, __LINE__, "known code");
 }
 
-std::string_view Name(WaitCode code) {
-  switch (code) {
-    case WaitCode::kPendingEvaluation:
-      return "PendingEvaluation";
-    case WaitCode::kQuotaInUse:
-      return "QuotaInUse";
-    case WaitCode::kBorrowingLimit:
-      return "BorrowingLimit";
-    case WaitCode::kLendingLimit:
-      return "LendingLimit";
-    case WaitCode::kNeverFits:
-      return "NeverFits";
-    case WaitCode::kResourceNotCovered:
-      return "ResourceNotCovered";
-    case WaitCode::kFlavorMissing:
-      return "FlavorMissing";
-    case WaitCode::kUntoleratedTaint:
-      return "UntoleratedTaint";
-    case WaitCode::kNodeSelectorMismatch:
-      return "NodeSelectorMismatch";
-    case WaitCode::kNodeAffinityMismatch:
-      return "NodeAffinityMismatch";
-    case WaitCode::kNoRoom:
-      return "NoRoom";
-    case WaitCode::kLostToAnother:
-      return "LostToAnother";
-    case WaitCode::kBehindStrictHead:
-      return "BehindStrictHead";
-    case WaitCode::kNamespaceMismatch:
-      return "NamespaceMismatch";
-    case WaitCode::kLocalQueueMissing:
-      return "LocalQueueMissing";
-    case WaitCode::kLocalQueueStopped:
-      return "LocalQueueStopped";
-    case WaitCode::kLocalQueueMisconfigured:
-      return "LocalQueueMisconfigured";
-    case WaitCode::kClusterQueueMissing:
-      return "ClusterQueueMissing";
-    case WaitCode::kClusterQueueStopped:
-      return "ClusterQueueStopped";
-    case WaitCode::kClusterQueueTerminating:
-      return "ClusterQueueTerminating";
-    case WaitCode::kClusterQueueMisconfigured:
-      return "ClusterQueueMisconfigured";
-    case WaitCode::kAdmissionCheck:
-      return "AdmissionCheck";
-    case WaitCode::kUnsupported:
-      return "Unsupported";
-    case WaitCode::kStartRefused:
-      return "StartRefused";
-    case WaitCode::kBackingOff:
-      return "BackingOff";
-    case WaitCode::kRequestsAboveLimits:
-      return "RequestsAboveLimits";
-    case WaitCode::kOutsideLimitRange:
-      return "OutsideLimitRange";
-    case WaitCode::kRuntimeClassMissing:
-      return "RuntimeClassMissing";
-    case WaitCode::kAdmissionGated:
-      return "AdmissionGated";
-    case WaitCode::kDeactivated:
-      return "Deactivated";
+namespace {
+
+// In the order of the codes.
+constexpr std::pair<WaitCode, std::string_view> kWaitCodeNames[] = {
+    {WaitCode::kPendingEvaluation, "PendingEvaluation"},
+    {WaitCode::kQuotaInUse, "QuotaInUse"},
+    {WaitCode::kBorrowingLimit, "BorrowingLimit"},
+    {WaitCode::kLendingLimit, "LendingLimit"},
+    {WaitCode::kNeverFits, "NeverFits"},
+    {WaitCode::kResourceNotCovered, "ResourceNotCovered"},
+    {WaitCode::kFlavorMissing, "FlavorMissing"},
+    {WaitCode::kUntoleratedTaint, "UntoleratedTaint"},
+    {WaitCode::kNodeSelectorMismatch, "NodeSelectorMismatch"},
+    {WaitCode::kNodeAffinityMismatch, "NodeAffinityMismatch"},
+    {WaitCode::kNoRoom, "NoRoom"},
+    {WaitCode::kPendingPreemption, "PendingPreemption"},
+    {WaitCode::kPreemptionGated, "PreemptionGated"},
+    {WaitCode::kRoomKept, "RoomKept"},
+    {WaitCode::kFlavorOnlyTopology, "FlavorOnlyTopology"},
+    {WaitCode::kFlavorWithoutTopology, "FlavorWithoutTopology"},
+    {WaitCode::kTopologyLevelMissing, "TopologyLevelMissing"},
+    {WaitCode::kNoPlacement, "NoPlacement"},
+    {WaitCode::kLostToAnother, "LostToAnother"},
+    {WaitCode::kBehindStrictHead, "BehindStrictHead"},
+    {WaitCode::kNamespaceMismatch, "NamespaceMismatch"},
+    {WaitCode::kLocalQueueMissing, "LocalQueueMissing"},
+    {WaitCode::kLocalQueueStopped, "LocalQueueStopped"},
+    {WaitCode::kLocalQueueMisconfigured, "LocalQueueMisconfigured"},
+    {WaitCode::kClusterQueueMissing, "ClusterQueueMissing"},
+    {WaitCode::kClusterQueueStopped, "ClusterQueueStopped"},
+    {WaitCode::kClusterQueueTerminating, "ClusterQueueTerminating"},
+    {WaitCode::kClusterQueueMisconfigured, "ClusterQueueMisconfigured"},
+    {WaitCode::kAdmissionCheck, "AdmissionCheck"},
+    {WaitCode::kTopologyMissing, "TopologyMissing"},
+    {WaitCode::kStartRefused, "StartRefused"},
+    {WaitCode::kBackingOff, "BackingOff"},
+    {WaitCode::kRequestsAboveLimits, "RequestsAboveLimits"},
+    {WaitCode::kOutsideLimitRange, "OutsideLimitRange"},
+    {WaitCode::kRuntimeClassMissing, "RuntimeClassMissing"},
+    {WaitCode::kPodsNotReady, "PodsNotReady"},
+    {WaitCode::kAdmissionGated, "AdmissionGated"},
+    {WaitCode::kDeactivated, "Deactivated"},
+    {WaitCode::kOriginalFlavor, "OriginalFlavor"},
+    {WaitCode::kOriginalQueue, "OriginalClusterQueue"},
+};
+
+constexpr bool EachAtItsPlace() {
+  for (size_t i = 0; i < std::size(kWaitCodeNames); ++i) {
+    if (static_cast<size_t>(kWaitCodeNames[i].first) != i) return false;
   }
-  CheckFailed(__FILE__, __LINE__, "known code");
+  return std::size(kWaitCodeNames) == kWaitCodes;
 }
+static_assert(EachAtItsPlace());
+
+}  // namespace
+
+std::string_view Name(WaitCode code) { return kWaitCodeNames[static_cast<size_t>(code)].second; }
 
 }  // namespace muster::engine

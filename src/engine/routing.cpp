@@ -26,6 +26,7 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kLocalQueueMisconfigured:
     case ObstacleKind::kClusterQueueMissing:
     case ObstacleKind::kClusterQueueInactive:
+    case ObstacleKind::kOriginalQueue:
     case ObstacleKind::kStartRefused:
     case ObstacleKind::kBackingOff:
     case ObstacleKind::kBehindStrictHead:
@@ -39,10 +40,22 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kExceedsMaximum:
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
+    case ObstacleKind::kPreemptionGated:
+    case ObstacleKind::kPendingPreemption:
+    case ObstacleKind::kDeferredFit:
+    case ObstacleKind::kOverlappingTargets:
+    case ObstacleKind::kVictimSearchEnded:
+    case ObstacleKind::kFlavorOnlyTopology:
+    case ObstacleKind::kFlavorWithoutTopology:
+    case ObstacleKind::kTopologyLevelMissing:
+    case ObstacleKind::kNoPlacement:
     case ObstacleKind::kLostToAnother:
     case ObstacleKind::kRequestsExceedLimits:
     case ObstacleKind::kLimitRange:
     case ObstacleKind::kRuntimeClassMissing:
+    case ObstacleKind::kOriginalFlavor:
+    case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kChecksPending:
       return false;
   }
   return false;
@@ -52,15 +65,8 @@ bool SamePodSets(const Workload& a, const Workload& b) {
   return std::equal(a.pod_sets.begin(), a.pod_sets.end(), b.pod_sets.begin(), b.pod_sets.end(),
                     [](const PodSet& x, const PodSet& y) {
                       return x.name == y.name && x.count == y.count && x.min_count == y.min_count &&
-                             (x.shape == y.shape || *x.shape == *y.shape);
+                             x.topology == y.topology && (x.shape == y.shape || *x.shape == *y.shape);
                     });
-}
-
-// The same as far as queueing is concerned: a parked workload stays parked.
-bool QueuesAlike(const Workload& a, const Workload& b) {
-  return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
-         a.active == b.active && a.gated_by == b.gated_by && a.not_before == b.not_before && a.invalid == b.invalid &&
-         SamePodSets(a, b);
 }
 
 bool MayQueue(const Workload& workload) { return workload.active && workload.gated_by.empty(); }
@@ -72,8 +78,12 @@ uint64_t EquivalenceOf(const WorkloadState& workload) {
     const PodSet& pod_set = workload.spec.pod_sets[i];
     hash.Add(pod_set.name).Add(static_cast<int64_t>(workload.shapes[i]->hash));
     hash.Add(static_cast<int64_t>(pod_set.count)).Add(static_cast<int64_t>(pod_set.min_count.value_or(-1)));
+    gang::AddToHash(pod_set.topology, &hash);
   }
   hash.Add(static_cast<int64_t>(workload.spec.invalid.size()));
+  for (const std::string& gate : workload.spec.preemption_gates) hash.Add(gate);
+  // It is bound to flavors of its own, and never evicts itself.
+  if (workload.grows != nullptr) hash.Add(workload.spec.uid);
   return hash.value();
 }
 
@@ -82,20 +92,35 @@ uint64_t EquivalenceOf(const WorkloadState& workload) {
 // ---- flavors, cohorts, namespaces -----------------------------------------------------------------
 
 void EngineSet::Impl::Apply(const FlavorChanged& event) {
-  if (catalog_.SetFlavor(event.flavor)) forest_.FlavorChanged(catalog_.Flavor(event.flavor.name));
+  if (!catalog_.SetFlavor(event.flavor)) return;
+  UpdateTopologyOf(event.flavor.name);
+  machines_.SetFlavor(event.flavor.name, {event.flavor.node_labels, event.flavor.tolerations, event.flavor.autoscaled});
+  forest_.FlavorChanged(catalog_.Flavor(event.flavor.name));
 }
 
 void EngineSet::Impl::Apply(const FlavorDeleted& event) {
-  if (catalog_.RemoveFlavor(event.name)) forest_.FlavorChanged(catalog_.Flavor(event.name));
+  if (!catalog_.RemoveFlavor(event.name)) return;
+  UpdateTopologyOf(event.name);
+  machines_.RemoveFlavor(event.name);
+  forest_.FlavorChanged(catalog_.Flavor(event.name));
 }
 
 void EngineSet::Impl::Apply(const CohortChanged& event) { forest_.SetCohort(event.cohort); }
 void EngineSet::Impl::Apply(const CohortDeleted& event) { forest_.RemoveCohort(event.name); }
 
+void EngineSet::Impl::Apply(const AdmissionCheckChanged& event) {
+  if (catalog_.SetCheck(event.check)) forest_.CheckChanged(event.check.name);
+}
+
+void EngineSet::Impl::Apply(const AdmissionCheckDeleted& event) {
+  if (catalog_.RemoveCheck(event.name)) forest_.CheckChanged(event.name);
+}
+
 void EngineSet::Impl::Apply(const NamespaceChanged& event) {
   if (!catalog_.SetNamespace(event.ns)) return;
   for (ClusterQueueState* queue : forest_.selective_queues()) {
     if (queue->waiting.HasParked() && NamespaceMatches(*queue, event.ns.name)) forest_.RequestFlush(queue->tree);
+    TellStrangers(queue);
   }
 }
 
@@ -106,9 +131,12 @@ void EngineSet::Impl::Apply(const NamespaceDeleted& event) { catalog_.RemoveName
 void EngineSet::Impl::Apply(const ClusterQueueChanged& event) {
   ClusterQueueState* queue = forest_.Queue(event.queue.name);
   const bool is_new = !queue->exists;
+  const bool selects_anew = is_new || queue->spec.namespace_selector != event.queue.namespace_selector;
   forest_.SetQueue(event.queue);
+  if (selects_anew) TellStrangers(queue);
   for (LocalQueueState* local : queue->local_queues) {
     MarkChanged(*local);  // its flavors are those of the ClusterQueue
+    UpdateTracking(local);
     if (is_new) RouteAll(local);
   }
   CheckEvictions(queue);
@@ -121,8 +149,10 @@ void EngineSet::Impl::Apply(const ClusterQueueDeleted& event) {
   forest_.RemoveQueue(queue);
   for (LocalQueueState* local : queue->local_queues) {
     MarkChanged(*local);
+    UpdateTracking(local);
     RouteAll(local);
   }
+  CheckEvictions(queue);
   forest_.DropIfUnused(queue);
 }
 
@@ -168,6 +198,7 @@ void EngineSet::Impl::PointTo(LocalQueueState* queue, std::string_view cluster_q
   ClusterQueueState* target = cluster_queue.empty() ? nullptr : forest_.Queue(cluster_queue);
   if (old == target) return;
   if (old != nullptr) {
+    old->waiting.SetLaneShare(queue->lane, {});
     old->local_queues.back()->cluster_queue_index = queue->cluster_queue_index;
     std::swap(old->local_queues[queue->cluster_queue_index], old->local_queues.back());
     old->local_queues.pop_back();
@@ -181,11 +212,14 @@ void EngineSet::Impl::PointTo(LocalQueueState* queue, std::string_view cluster_q
 
 void EngineSet::Impl::Apply(const LocalQueueChanged& event) {
   LocalQueueState* queue = GetLocalQueue(event.queue.ns, event.queue.name);
+  // What it has consumed changes with each own write of its status.
+  queue->spec.consumed = event.queue.consumed;
   if (queue->exists && queue->spec == event.queue) return;
   ClusterQueueState* old = queue->cluster_queue;
   queue->exists = true;
   queue->spec = event.queue;
   PointTo(queue, event.queue.cluster_queue);
+  UpdateTracking(queue);
   MarkChanged(*queue);
   RouteAll(queue);
   CheckEvictions(queue);
@@ -201,8 +235,10 @@ void EngineSet::Impl::Apply(const LocalQueueDeleted& event) {
   if (queue == nullptr || !queue->exists) return;
   queue->exists = false;
   queue->spec = LocalQueue{};
+  UpdateTracking(queue);
   MarkChanged(*queue);
   RouteAll(queue);
+  CheckEvictions(queue);
   ClusterQueueState* old = queue->cluster_queue;
   PointTo(queue, "");
   if (old != nullptr) forest_.DropIfUnused(old);
@@ -223,7 +259,11 @@ void EngineSet::Impl::Join(WorkloadState* workload, LocalQueueState* queue) {
 
 void EngineSet::Impl::Leave(WorkloadState* workload) {
   LocalQueueState* queue = workload->local_queue;
-  if (workload->claim != nullptr) CountInLocalQueue(workload, -1);
+  if (workload->claim != nullptr) {
+    CountInLocalQueue(workload, -1);
+    if (admission_shares_.has_value()) admission_shares_->Leave(workload);
+    ShareChanged(queue);
+  }
   SetCounted(workload, std::nullopt);
   queue->workloads.back()->local_queue_index = workload->local_queue_index;
   std::swap(queue->workloads[workload->local_queue_index], queue->workloads.back());
@@ -271,6 +311,13 @@ void EngineSet::Impl::SetCounted(WorkloadState* workload, std::optional<std::pai
 
 // ---- workloads ----------------------------------------------------------------------------------
 
+bool EngineSet::Impl::QueuesAlike(const Workload& a, const Workload& b) {
+  return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
+         a.active == b.active && a.gated_by == b.gated_by && a.preemption_gates == b.preemption_gates &&
+         a.not_before == b.not_before && a.invalid == b.invalid && a.elastic == b.elastic &&
+         a.growth_queue_time == b.growth_queue_time && SamePodSets(a, b);
+}
+
 void EngineSet::Impl::Apply(const WorkloadChanged& event) {
   const Workload& spec = event.workload;
   std::unique_ptr<WorkloadState>& slot = workloads_[spec.uid];
@@ -283,8 +330,13 @@ void EngineSet::Impl::Apply(const WorkloadChanged& event) {
     workload->spec.name = spec.name;
     workload->spec.priority_class = spec.priority_class;
     if (MayAdopt(*workload, spec)) AdoptHeld(workload, *spec.held);
+    if (workload->growth != nullptr) NoteSize(workload);
     return;
   }
+  Change(workload, spec, is_new);
+}
+
+void EngineSet::Impl::Change(WorkloadState* workload, const Workload& spec, bool is_new) {
   const bool priority_changed = !is_new && workload->spec.priority != spec.priority;
   if (workload->waiting_in != nullptr) Unqueue(workload);
   const bool moves = is_new || workload->spec.ns != spec.ns || workload->spec.local_queue != spec.local_queue;
@@ -295,7 +347,9 @@ void EngineSet::Impl::Apply(const WorkloadChanged& event) {
   // A back-off after a refused start is the engine's own; it lasts until its time whatever the object says.
   const WallTime own_back_off = workload->start_refused.empty() ? WallTime{} : workload->spec.not_before;
   const bool might_queue = !is_new && MayQueue(workload->spec);
+  if (workload->claim != nullptr) forest_.Unlist(workload);
   workload->spec = spec;
+  if (workload->claim != nullptr) forest_.List(workload);
   workload->spec.held.reset();
   if (workload->claim == nullptr) workload->spec.not_before = std::max(spec.not_before, own_back_off);
   workload->shapes.clear();
@@ -307,22 +361,35 @@ void EngineSet::Impl::Apply(const WorkloadChanged& event) {
   if (workload->claim != nullptr) {
     UpdateClaimUsage(workload);
     CheckEviction(workload);
+    NoteSize(workload);
   } else if (MayAdopt(*workload, spec)) {
     AdoptHeld(workload, *spec.held);
+  } else if (is_new && spec.last_eviction.has_value()) {
+    workload->last_eviction = spec.last_eviction;
+    NotePromise(spec.last_eviction->preemptor_uid, spec.last_eviction->at);
   }
   Route(workload);
+  if (workload->grows == nullptr) NoteOutside(*workload);
   if (priority_changed || (might_queue && !MayQueue(spec) && workload->claim == nullptr)) WakeAfter(*workload);
 }
 
 void EngineSet::Impl::Apply(const WorkloadDeleted& event) {
   WorkloadState* workload = FindWorkload(event.uid);
   if (workload == nullptr) return;
+  sizes_due_.erase(workload);
   if (workload->waiting_in != nullptr) Unqueue(workload);
   if (workload->claim != nullptr) DropClaim(workload);
   WakeAfter(*workload);
+  NoteOutside(*workload);
   Leave(workload);
   reasons_changed_.erase(workload);
+  promises_.erase(event.uid);
   workloads_.erase(event.uid);
+}
+
+void EngineSet::Impl::NoteOutside(const WorkloadState& workload) {
+  const ClusterQueueState* queue = workload.local_queue->cluster_queue;
+  if (queue != nullptr && queue->tree != nullptr) ++queue->tree->outside;
 }
 
 void EngineSet::Impl::WakeAfter(const WorkloadState& workload) {
@@ -340,28 +407,37 @@ void EngineSet::Impl::RouteAll(LocalQueueState* queue) {
   for (WorkloadState* workload : workloads) Route(workload);
 }
 
-void EngineSet::Impl::Route(WorkloadState* workload) {
-  if (workload->claim != nullptr) return;
-  const LocalQueueState* local = workload->local_queue;
-  ClusterQueueState* target = nullptr;
-  std::shared_ptr<const Reason> why;
-  if (!workload->spec.active) {
-    why = MakeReason(ReasonCode::kDeactivated);
-  } else if (!workload->spec.gated_by.empty()) {
-    why = OneObstacle(ReasonCode::kAdmissionGated, ObstacleKind::kAdmissionGated, workload->spec.gated_by);
+ClusterQueueState* EngineSet::Impl::WaitingPlace(const WorkloadState& workload,
+                                                 std::shared_ptr<const Reason>* why) const {
+  const LocalQueueState* local = workload.local_queue;
+  if (!workload.spec.active) {
+    *why = MakeReason(ReasonCode::kDeactivated);
+  } else if (!workload.spec.gated_by.empty()) {
+    *why = OneObstacle(ReasonCode::kAdmissionGated, ObstacleKind::kAdmissionGated, workload.spec.gated_by);
   } else if (!local->exists) {
-    why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kLocalQueueMissing, local->name);
+    *why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kLocalQueueMissing, local->name);
   } else if (!local->spec.misconfigured.empty()) {
     Obstacle obstacle = ObjectObstacle(ObstacleKind::kLocalQueueMisconfigured, local->name);
     obstacle.names = {local->spec.misconfigured};
-    why = MakeReason(ReasonCode::kMisconfigured, {std::move(obstacle)});
+    *why = MakeReason(ReasonCode::kMisconfigured, {std::move(obstacle)});
   } else if (local->spec.stop_policy != StopPolicy::kNone) {
-    why = OneObstacle(ReasonCode::kSuspended, ObstacleKind::kLocalQueueStopped, local->name);
+    *why = OneObstacle(ReasonCode::kSuspended, ObstacleKind::kLocalQueueStopped, local->name);
   } else if (local->cluster_queue == nullptr || !local->cluster_queue->exists) {
-    why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kClusterQueueMissing, local->spec.cluster_queue);
+    *why = OneObstacle(ReasonCode::kMisconfigured, ObstacleKind::kClusterQueueMissing, local->spec.cluster_queue);
+  } else if (workload.grows != nullptr && workload.grows->claim->queue != local->cluster_queue) {
+    *why = OneObstacle(ReasonCode::kNoMatchingFlavor, ObstacleKind::kOriginalQueue,
+                       workload.grows->claim->admission.cluster_queue);
   } else {
-    target = local->cluster_queue;
+    return local->cluster_queue;
   }
+  return nullptr;
+}
+
+void EngineSet::Impl::Route(WorkloadState* workload) {
+  if (workload->claim != nullptr) return;
+  const LocalQueueState* local = workload->local_queue;
+  std::shared_ptr<const Reason> why;
+  ClusterQueueState* target = WaitingPlace(*workload, &why);
   if (workload->waiting_in != nullptr && workload->waiting_in != target) Unqueue(workload);
   if (target == nullptr) {
     SetReason(workload, std::move(why));
@@ -382,6 +458,7 @@ void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue)
   ticket.lane = workload->local_queue->lane;
   queue->waiting.Push(&ticket, now_);
   workload->waiting_in = queue;
+  if (promises_.contains(workload->spec.uid)) queue->tree->restore_rooms = true;
   CountPending(*workload, queue, 1);
   GiveQueueReason(workload, queue);
   forest_.Refresh(queue);
@@ -390,6 +467,12 @@ void EngineSet::Impl::Enqueue(WorkloadState* workload, ClusterQueueState* queue)
 
 void EngineSet::Impl::Unqueue(WorkloadState* workload) {
   ClusterQueueState* queue = workload->waiting_in;
+  if (workload->room != nullptr) {
+    forest_.GiveUpRoom(workload);
+    forest_.RequestFlush(queue->tree);
+  }
+  workload->room_spent = false;
+  forest_.ForgetPreemptor(queue, workload);
   queue->waiting.Remove(&workload->ticket);
   workload->waiting_in = nullptr;
   CountPending(*workload, queue, -1);
@@ -456,6 +539,15 @@ std::shared_ptr<const Reason> EngineSet::Impl::ReasonOfParked(const ClusterQueue
   return workload.spec.invalid.empty() ? nullptr : MakeReason(ReasonCode::kMisconfigured, workload.spec.invalid);
 }
 
+void EngineSet::Impl::TellStrangers(ClusterQueueState* queue) {
+  if (!queue->selective || !queue->active) return;
+  for (queue::Ticket* ticket : queue->waiting.InOrder()) {
+    WorkloadState* workload = OfTicket(ticket);
+    if (ticket->place() != queue::Place::kParked || NamespaceMatches(*queue, workload->spec.ns)) continue;
+    SetReason(workload, ReasonOfParked(*queue, *workload));
+  }
+}
+
 void EngineSet::Impl::UpdateReasonsOfQueues() {
   for (ClusterQueueState* queue : forest_.TakeActivityChanges()) {
     for (const LocalQueueState* local : queue->local_queues) MarkChanged(*local);
@@ -471,6 +563,9 @@ void EngineSet::Impl::DrainTouchedLanes(ClusterQueueState* queue) {
   }
 }
 
-void EngineSet::Impl::AfterEvent() { UpdateReasonsOfQueues(); }
+void EngineSet::Impl::AfterEvent() {
+  SettleSizes();
+  UpdateReasonsOfQueues();
+}
 
 }  // namespace muster::engine

@@ -8,11 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "assigner.h"
 #include "forest.h"
+#include "machines.h"
+#include "nomination.h"
+#include "placement.h"
 #include "state.h"
 
 namespace muster::engine {
@@ -22,6 +27,9 @@ struct Entry {
   ClusterQueueState* queue = nullptr;
   WorkloadState* workload = nullptr;
   Assignment assignment;
+  bool keeps = false;                     // as of the Nomination
+  std::vector<WorkloadState*> free_of{};  // likewise
+  bool lost = false;                      // to others of the pass
 };
 
 // In which order the entries of a pass are processed. Begin is given all of them; Next is asked after each
@@ -51,29 +59,95 @@ class PassHost {
   virtual WorkloadState* OfTicket(const queue::Ticket* ticket) = 0;
   virtual bool NamespaceMatches(const ClusterQueueState& queue, const WorkloadState& workload) = 0;
   virtual bool LaneMatches(const ClusterQueueState& queue, uint32_t lane) = 0;
-  // Books the claim and records the decision; the workload has left its queue.
-  virtual void OnAdmit(WorkloadState* workload, ClusterQueueState* queue, const Assignment& assignment) = 0;
+  // Books the claim and records the decision; the workload has left its queue. `machines`: what is reserved for it.
+  virtual void OnAdmit(WorkloadState* workload, ClusterQueueState* queue, const Assignment& assignment,
+                       gang::Reservation machines) = 0;
+  // Books that the victim is leaving, and records the decision.
+  virtual void OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) = 0;
+  // A head of the queue is looked at.
+  virtual void OnNominate(ClusterQueueState* queue) = 0;
+  // It would preempt, and others of the pass take what it needs.
+  virtual void OnPreemptionSkipped(ClusterQueueState* queue) = 0;
+  virtual void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) = 0;
+  // Those that it has preempted and that have not left yet, by uid.
+  virtual std::vector<const WorkloadState*> VictimsOf(const WorkloadState& preemptor) const = 0;
+  // Those that wait in the tree and have evicted others, in the order of queues, with the time of the last eviction;
+  // but those who have started since, or for whom no room is kept any more.
+  virtual std::vector<std::pair<WorkloadState*, WallTime>> Promised(const Tree& tree) = 0;
   virtual void SetReason(WorkloadState* workload, std::shared_ptr<const Reason> reason) = 0;
+  // Asked of one that fits. RETURNS: why nobody may be admitted now; null: somebody may. Once that has changed, all who
+  // wait are looked at again.
+  virtual std::shared_ptr<const Reason> AdmissionBlocked() = 0;
 };
+
+// The order of entries that ClassicalOrder has.
+bool ComesBefore(const Entry& a, const Entry& b);
 
 class TreePass {
  public:
-  TreePass(Forest* forest, const Assigner* assigner, PassHost* host, PassOrder* order, uint64_t number, WallTime now)
-      : forest_(forest), assigner_(assigner), host_(host), order_(order), number_(number), now_(now) {}
+  // `keep_room_for`: as of the EngineOptions.
+  TreePass(Forest* forest, const Assigner* assigner, const TopologyPlacer* placer, const MachinePlacer* machines,
+           PassHost* host, PassOrder* order, uint64_t number, WallTime now, Duration keep_room_for)
+      : forest_(forest),
+        assigner_(assigner),
+        placer_(placer),
+        machines_(machines),
+        host_(host),
+        order_(order),
+        number_(number),
+        now_(now),
+        keep_room_for_(keep_room_for) {}
 
+  // Nominates. Then each Step processes an entry, while there is a next one.
+  void Begin(Tree* tree);
+  const Entry* next() const { return next_; }
+  void Step();
   // RETURNS: whether anything changed that could make a further pass decide something.
-  bool Run(Tree* tree);
+  bool Finish();
+  // Some entry is to have places, in topologies or on machines.
+  bool LooksForPlaces() const;
+  bool LooksInTopologies() const;
+
+  // Takes in what was asked to be looked at again.
+  static void Flush(Tree* tree, Forest* forest, PassHost* host);
+  // Likewise, in one queue.
+  static void Wake(ClusterQueueState* queue, Forest* forest, PassHost* host);
 
  private:
-  void Flush(Tree* tree);
-  void Nominate(Tree* tree);
+  void NominateHeads();
+  void NominateHead(ClusterQueueState* queue, WorkloadState* workload);
   // RETURNS: false where the workload may not be admitted as it is; it was given its reason.
   bool CheckValid(ClusterQueueState* queue, WorkloadState* workload);
   void Process(Entry* entry);
   void NoteStalls();
   void OnNoFit(Entry* entry);
-  void OnLost(Entry* entry);
+  void OnLost(Entry* entry, ObstacleKind kind);
+  void OnFits(Entry* entry);
+  // The machines' part of an admission; it may be assigned anew if others were first. RETURNS: nothing where it does
+  // not fit any more.
+  std::optional<gang::Reservation> ReserveMachines(Entry* entry);
+  void OnNeedsOthersToGo(Entry* entry);
+  // Where some were told to go for another in this pass. RETURNS: whether there were any.
+  bool RecomputeTargets(Entry* entry);
+  // It fits in the planned book once its victims are gone.
+  bool FitsAfterPreemption(const Entry& entry) const;
+  bool PlacesLost(const Entry& entry) const;
+  // It could preempt, and may not.
+  void OnGated(Entry* entry);
+  void Preempt(Entry* entry);
+  bool MayKeepRoom(const WorkloadState& workload) const;
+  void KeepRoom(Entry* entry, WallTime until);
+  std::optional<gang::Reservation> KeepMachines(const Entry& entry);
+  // It waits for those who are leaving.
+  void WaitForVictims(Entry* entry);
+  // After something was taken that was kept for others: they look for room anew where it is too little now.
+  void RecheckRooms(const std::vector<WorkloadState*>& whose);
+  // Keeps room again for those to whom it was promised and who have none: found so, moved, or refused.
+  void RestoreRooms();
+  void OnBlocked(Entry* entry, std::shared_ptr<const Reason> reason, gang::Reservation machines);
   void ReserveForBlocked(const Entry& entry);
+  // For the rest of the pass.
+  void ReservePlaces(const Entry& entry, gang::PlaceBook book);
   // Remembers how far the scan came. RETURNS: whether the next attempt starts from somewhere new.
   bool KeepProgress(Entry* entry);
   void ParkWithEquivalents(Entry* entry);
@@ -82,16 +156,23 @@ class TreePass {
 
   Forest* forest_;
   const Assigner* assigner_;
+  const TopologyPlacer* placer_;
+  const MachinePlacer* machines_;
   PassHost* host_;
   PassOrder* order_;
   uint64_t number_;
   WallTime now_;
+  Duration keep_room_for_;
 
   Tree* tree_ = nullptr;
   std::unique_ptr<quota::ScopedTake> reserved_;
+  std::vector<std::pair<gang::PlacedPodSet, gang::PlaceBook>> reserved_places_;
+  std::vector<gang::Reservation> reserved_machines_;
   std::vector<Entry> entries_;
+  Entry* next_ = nullptr;
   // Who took or keeps something in this pass, and of what; for the reasons of those who lost.
   std::vector<std::pair<FlavorResource, const WorkloadState*>> winners_;
+  uint64_t nominated_at_ = 0;  // version of the tree that the entries were nominated against
   bool progress_ = false;
 };
 

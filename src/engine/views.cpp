@@ -20,11 +20,22 @@ void SortUnique(std::vector<T>* items) {
   items->erase(std::unique(items->begin(), items->end()), items->end());
 }
 
+int64_t Unadmitted(const std::vector<WorkloadState*>& workloads) {
+  return std::count_if(workloads.begin(), workloads.end(), [](const WorkloadState* workload) {
+    return workload->claim != nullptr && !workload->claim->admitted;
+  });
+}
+
 }  // namespace
 
 std::vector<FlavorUsage> EngineSet::Impl::UsageView(const ClusterQueueState& queue,
                                                     const LocalQueueState* local) const {
   std::vector<FlavorUsage> usage;
+  Sums unadmitted;
+  for (const WorkloadState* workload : local != nullptr ? local->workloads : queue.holders) {
+    if (workload->claim == nullptr || workload->claim->admitted) continue;
+    for (const auto& [fr, amount] : workload->claim->usage) unadmitted[fr].Add(amount);
+  }
   for (const GroupState& group : queue.groups) {
     for (const FlavorOption& flavor : group.flavors) {
       for (size_t r = 0; r < group.resources.size(); ++r) {
@@ -44,6 +55,10 @@ std::vector<FlavorUsage> EngineSet::Impl::UsageView(const ClusterQueueState& que
           if (queue.cohort != nullptr) entry.borrowed = std::max(Amount{0}, entry.reserved - entry.nominal);
         }
         entry.used = entry.reserved;
+        if (const auto sum = unadmitted.find(FlavorResource{flavor.flavor, group.resources[r]});
+            sum != unadmitted.end() && !entry.reserved.IsUnlimited()) {
+          entry.used = entry.reserved - sum->second.Value();
+        }
         usage.push_back(std::move(entry));
       }
     }
@@ -65,8 +80,11 @@ ClusterQueueView EngineSet::Impl::ViewClusterQueue(const std::string& name) cons
   view.pending_active = queue->active ? counts.active : 0;
   view.pending_inadmissible = counts.active + counts.inadmissible - view.pending_active;
   view.reserving = static_cast<int64_t>(queue->holders.size());
-  view.admitted = view.reserving;
+  view.admitted = view.reserving - Unadmitted(queue->holders);
+  view.lacking_places = queue->lacking_places;
+  view.preemption_skips = queue->preemption_skips;
   view.usage = UsageView(*queue, nullptr);
+  view.weighted_share = ShareView(queue->tree, queue->node);
   return view;
 }
 
@@ -80,8 +98,9 @@ LocalQueueView EngineSet::Impl::ViewLocalQueue(const std::string& ns, const std:
   view.stopped = queue->spec.stop_policy != StopPolicy::kNone;
   view.misconfigured = queue->spec.misconfigured;
   view.waiting = queue->waiting;
+  view.consumption = ConsumptionView(*queue);
   view.reserving = queue->reserving;
-  view.admitted = queue->reserving;
+  view.admitted = queue->reserving - Unadmitted(queue->workloads);
   const ClusterQueueState* target = queue->cluster_queue;
   view.cluster_queue_exists = target != nullptr && target->exists;
   if (!view.cluster_queue_exists) {
@@ -121,30 +140,54 @@ std::vector<CohortQuota> EngineSet::Impl::QuotasOf(const CohortState& cohort, co
   return quotas;
 }
 
+std::optional<WeightedShare> EngineSet::Impl::ShareView(Tree* tree, quota::NodeId node) const {
+  if (!options_.fair_sharing.has_value()) return std::nullopt;
+  const quota::FairShare share = tree->shares.Of(node, quota::Book::kActual);
+  return WeightedShare{share.Rounded(), share.borrowed(), share.lendable(), share.weight_nanos()};
+}
+
+CohortView EngineSet::Impl::ViewCohort(const CohortState& cohort, const Below& below) const {
+  const CohortState* parent = cohort.declared_parent;
+  return {cohort.name,
+          parent == nullptr ? std::string() : parent->name,
+          cohort.tree->name,
+          below.admitted,
+          QuotasOf(cohort, below.reserved),
+          ShareView(cohort.tree, cohort.node)};
+}
+
+CohortView EngineSet::Impl::ViewCohort(const std::string& name) const {
+  const CohortState* cohort = forest_.FindCohort(name);
+  MUSTER_CHECK_MSG(cohort != nullptr, name);
+  Below below;
+  std::vector<const CohortState*> open = {cohort};
+  while (!open.empty()) {
+    const CohortState* at = open.back();
+    open.pop_back();
+    open.insert(open.end(), at->children.begin(), at->children.end());
+    for (const ClusterQueueState* queue : at->queues) AddBelow(*queue, &below);
+  }
+  return ViewCohort(*cohort, below);
+}
+
+void EngineSet::Impl::AddBelow(const ClusterQueueState& queue, Below* below) {
+  below->admitted += static_cast<int64_t>(queue.holders.size()) - Unadmitted(queue.holders);
+  const quota::Ledger& ledger = queue.tree->ledger;
+  for (const auto& [fr, cell] : ledger.Cells(queue.node)) {
+    below->reserved[fr].Add(ledger.Usage(cell, quota::Book::kActual));
+  }
+}
+
 std::vector<CohortView> EngineSet::Impl::ViewCohorts() const {
-  struct Below {
-    int64_t admitted = 0;
-    Sums reserved;
-  };
   // What a ClusterQueue holds is held in each cohort above it.
   absl::flat_hash_map<const CohortState*, Below> below;
   for (const auto& [name, queue] : forest_.queues()) {
     for (const CohortState* cohort = queue->cohort; cohort != nullptr; cohort = cohort->parent) {
-      Below& sums = below[cohort];
-      sums.admitted += static_cast<int64_t>(queue->holders.size());
-      const quota::Ledger& ledger = queue->tree->ledger;
-      ledger.ForEachCell(queue->node, [&](quota::CellId cell) {
-        sums.reserved[ledger.flavor_resource(cell)].Add(ledger.Usage(cell, quota::Book::kActual));
-      });
+      AddBelow(*queue, &below[cohort]);
     }
   }
   std::vector<CohortView> views;
-  for (const auto& [name, cohort] : forest_.cohorts()) {
-    const CohortState* parent = cohort->declared_parent;
-    const Below& sums = below[cohort.get()];
-    views.push_back({name, parent == nullptr ? std::string() : parent->name, cohort->tree->name, sums.admitted,
-                     QuotasOf(*cohort, sums.reserved)});
-  }
+  for (const auto& [name, cohort] : forest_.cohorts()) views.push_back(ViewCohort(*cohort, below[cohort.get()]));
   return views;
 }
 
@@ -182,15 +225,34 @@ std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid
     view.claim = workload->claim->id;
     view.claim_state = workload->claim->state;
     view.admission = workload->claim->admission;
+    view.reserved_at = workload->claim->reserved_at;
+    if (const std::optional<ClaimEviction>& eviction = workload->claim->eviction; eviction.has_value()) {
+      view.evicted = eviction->reason;
+      view.preemptor_uid = eviction->preemptor_uid;
+    }
+    if (workload->growth != nullptr) {
+      view.growth = LiveReason(*workload->growth);
+      view.kept_room = KeptRoomOf(*workload->growth);
+    }
     return view;
   }
   view.reason = LiveReason(*workload);
   const ClusterQueueState* queue = workload->waiting_in;
   if (queue == nullptr) return view;
   view.cluster_queue = queue->name;
+  view.kept_room = KeptRoomOf(*workload);
   view.place =
       workload->ticket.place() == queue::Place::kActive ? WorkloadView::Place::kActive : WorkloadView::Place::kParked;
   return view;
+}
+
+std::optional<KeptRoom> EngineSet::Impl::KeptRoomOf(const WorkloadState& workload) const {
+  const std::vector<const WorkloadState*> victims = VictimsOf(workload);
+  if (victims.empty() && workload.room == nullptr) return std::nullopt;
+  KeptRoom kept;
+  for (const WorkloadState* victim : victims) kept.victims.push_back(victim->spec.uid);
+  if (workload.room != nullptr) kept.until = workload.room->until;
+  return kept;
 }
 
 Reason EngineSet::Impl::LiveReason(const WorkloadState& workload) const {
@@ -202,7 +264,7 @@ Reason EngineSet::Impl::LiveReason(const WorkloadState& workload) const {
   const bool unseen = reason.obstacles.empty() || reason.obstacles.front().kind == ObstacleKind::kBehindStrictHead;
   if (queue->waiting.strategy() == queue::Strategy::kStrictFIFO && head != nullptr && head != &workload.ticket &&
       unseen) {
-    return *BehindStrictHead(*FindWorkload(head->uid));
+    return *BehindStrictHead(*static_cast<const WorkloadState*>(head->owner));
   }
   // Its like may have been looked at since.
   if (const auto bypass = queue->bypass.find(workload.ticket.equivalence);
@@ -220,8 +282,9 @@ std::vector<Blocker> EngineSet::Impl::HoldersOf(const WorkloadState& workload, c
   const ClusterQueueState& own = *workload.waiting_in;
   const FlavorResource fr = catalog_.Find(obstacle.flavor, obstacle.resource);
   std::vector<const WorkloadState*> holders;
-  const auto see = [&holders, fr](const ClusterQueueState& queue) {
+  const auto see = [&holders, &workload, fr](const ClusterQueueState& queue) {
     for (const WorkloadState* holder : queue.holders) {
+      if (holder == workload.grows) continue;
       const auto& usage = holder->claim->usage;
       if (std::any_of(usage.begin(), usage.end(), [fr](const auto& entry) { return entry.first == fr; })) {
         holders.push_back(holder);
@@ -275,8 +338,26 @@ WaitCounts EngineSet::Impl::WaitingWithoutLocalQueue() const {
   return counts;
 }
 
+// Shares change with the usage of what is below, and with any quota in the tree.
+void EngineSet::Impl::MarkChangedShares(ChangedQueues* changed) {
+  if (forest_.TakeQuotasChanged()) {
+    for (const auto& [name, queue] : forest_.queues()) {
+      if (queue->exists) forest_.MarkChanged(queue.get());
+    }
+    changed->cohorts = CohortNames();
+    return;
+  }
+  for (const ClusterQueueState* queue : forest_.changed_queues()) {
+    for (const CohortState* cohort = queue->cohort; cohort != nullptr; cohort = cohort->parent) {
+      changed->cohorts.push_back(cohort->name);
+    }
+  }
+  SortUnique(&changed->cohorts);
+}
+
 ChangedQueues EngineSet::Impl::TakeChangedQueues() {
   ChangedQueues changed;
+  if (options_.fair_sharing.has_value()) MarkChangedShares(&changed);
   for (ClusterQueueState* queue : forest_.TakeChangedQueues(&changed.cluster_queues)) {
     DrainTouchedLanes(queue);
     changed.cluster_queues.push_back(queue->name);
@@ -289,6 +370,24 @@ ChangedQueues EngineSet::Impl::TakeChangedQueues() {
   SortUnique(&changed.cluster_queues);
   SortUnique(&changed.local_queues);
   return changed;
+}
+
+std::vector<TargetRecomputations> EngineSet::Impl::TakeTargetRecomputations() {
+  std::vector<TargetRecomputations> taken;
+  for (const auto& [key, count] : std::exchange(recomputations_, {})) taken.push_back({key.first, key.second, count});
+  return taken;
+}
+
+std::string_view Name(RecomputedTargets result) {
+  switch (result) {
+    case RecomputedTargets::kNewTargets:
+      return "new_targets";
+    case RecomputedTargets::kDeferredFit:
+      return "deferred_fit";
+    case RecomputedTargets::kSkipped:
+      return "skipped";
+  }
+  CheckFailed(__FILE__, __LINE__, "known result");
 }
 
 }  // namespace muster::engine

@@ -60,9 +60,33 @@ bool MatchesAffinity(const Shape& shape, const Labels& node_labels) {
                      [&](const NodeSelectorTerm& term) { return MatchesTerm(term, node_labels); });
 }
 
+bool SelectsNode(const Shape& shape, const Labels& node_labels) {
+  return std::all_of(shape.node_selector.begin(), shape.node_selector.end(), [&](const auto& entry) {
+    const auto it = node_labels.find(entry.first);
+    return it != node_labels.end() && it->second == entry.second;
+  });
+}
+
+bool AffinityAdmitsNode(const Shape& shape, const std::string& node_name, const Labels& node_labels) {
+  if (shape.required_affinity.empty()) return true;
+  const Labels fields = {{"metadata.name", node_name}};
+  const auto all_match = [](const std::vector<Requirement>& requirements, const Labels& labels) {
+    return std::all_of(requirements.begin(), requirements.end(),
+                       [&](const Requirement& requirement) { return requirement.Matches(labels); });
+  };
+  return std::any_of(shape.required_affinity.begin(), shape.required_affinity.end(), [&](const NodeSelectorTerm& term) {
+    if (term.match_expressions.empty() && term.match_fields.empty()) return false;
+    return all_match(term.match_expressions, node_labels) && all_match(term.match_fields, fields);
+  });
+}
+
 void AddToHash(const Shape& shape, StateHash* hash) {
   hash->Add(static_cast<int64_t>(shape.requests.size()));
   for (const auto& [resource, amount] : shape.requests) hash->Add(resource).Add(amount.value);
+  hash->Add(static_cast<int64_t>(shape.node_requests.has_value() ? shape.node_requests->size() + 1 : 0));
+  if (shape.node_requests.has_value()) {
+    for (const auto& [resource, amount] : *shape.node_requests) hash->Add(resource).Add(amount.value);
+  }
   hash->Add(static_cast<int64_t>(shape.node_selector.size()));
   for (const auto& [key, value] : shape.node_selector) hash->Add(key).Add(value);
   hash->Add(static_cast<int64_t>(shape.required_affinity.size()));

@@ -129,6 +129,13 @@ bool HasEnded(pid_t pid) {
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
+// REQUIRES: it has ended, and was not waited for.
+bool EndedWell(pid_t pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid &&
+         info.si_code == CLD_EXITED && info.si_status == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<ProgramEnd> RunProgram(const Program& program, Duration timeout, size_t out_bytes_max,
@@ -163,7 +170,8 @@ absl::StatusOr<ProgramEnd> RunProgram(const Program& program, Duration timeout, 
       status = absl::DeadlineExceededError(absl::StrCat("took longer than ", seconds, "s"));
     }
   }
-  ::kill(-pid, SIGKILL);
+  // What it left in the background after a good end, an agent that keeps credentials say, is its own affair.
+  if (!status.ok() || !EndedWell(pid)) ::kill(-pid, SIGKILL);
   int wait_status = 0;
   while (::waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
   }

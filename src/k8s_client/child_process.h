@@ -26,9 +26,10 @@ struct ProgramEnd {
   std::string err;  // its last few kilobytes
 };
 
-// Its input is empty. It and all that it started are killed when it takes longer than `timeout`, or `cancel` turns
-// true. ON FAILURE: it could not be started (NotFound, PermissionDenied, ...), took too long (DeadlineExceeded), was
-// cancelled (Cancelled), or printed more than `out_bytes_max` (OutOfRange).
+// Its input is empty. It and all that it started are killed when it takes longer than `timeout`, `cancel` turns true,
+// or it fails; what it leaves in the background after it ended well runs on. ON FAILURE: it could not be started
+// (NotFound, PermissionDenied, ...), took too long (DeadlineExceeded), was cancelled (Cancelled), or printed more than
+// `out_bytes_max` (OutOfRange).
 absl::StatusOr<ProgramEnd> RunProgram(const Program& program, Duration timeout, size_t out_bytes_max,
                                       const std::atomic<bool>& cancel);
 

@@ -7,13 +7,14 @@
 namespace muster::queue {
 
 namespace {
-using Members = absl::btree_set<Ticket*, Earlier>;
+using Members = absl::btree_set<Ticket*, InQueueOrder>;
 }  // namespace
 
 // The members of one class in one lane.
 struct WaitingLane {
   WaitingClass* cls = nullptr;
   uint32_t lane = 0;
+  ConsumedShare share;
   Members open;   // parked if the class is, else active
   Members aside;  // parked one by one
 };
@@ -21,7 +22,7 @@ struct WaitingLane {
 struct WaitingClass {
   struct ByFirst {
     bool operator()(const WaitingLane* a, const WaitingLane* b) const {
-      return Earlier()(*a->open.begin(), *b->open.begin());
+      return InQueueOrder()(*a->open.begin(), a->share, *b->open.begin(), b->share);
     }
   };
 
@@ -34,7 +35,8 @@ struct WaitingClass {
   std::vector<Ticket*> untold;  // open members
   uint8_t note = 0;             // of the last ParkEquivalents; 0: none
 
-  Ticket* Head() const { return *(*heads.begin())->open.begin(); }
+  WaitingLane* First() const { return *heads.begin(); }
+  Ticket* Head() const { return *First()->open.begin(); }
 };
 
 Place Ticket::place() const {
@@ -53,7 +55,17 @@ Place Ticket::place() const {
 }
 
 bool WaitingQueue::ByHead::operator()(const WaitingClass* a, const WaitingClass* b) const {
-  return Earlier()(a->Head(), b->Head());
+  return WaitingClass::ByFirst()(a->First(), b->First());
+}
+
+bool InQueueOrder::operator()(const Ticket* a, const Ticket* b) const {
+  return a->first_ != b->first_ ? a->first_ : Earlier()(a, b);
+}
+
+bool InQueueOrder::operator()(const Ticket* a, const ConsumedShare& a_share, const Ticket* b,
+                              const ConsumedShare& b_share) const {
+  if (a->first_ != b->first_) return a->first_;
+  return a_share != b_share ? a_share < b_share : Earlier()(a, b);
 }
 
 WaitingQueue::WaitingQueue() = default;
@@ -72,6 +84,7 @@ WaitingLane* WaitingQueue::LaneFor(const Ticket& ticket) {
     lane = std::make_unique<WaitingLane>();
     lane->cls = cls.get();
     lane->lane = ticket.lane;
+    lane->share = ShareOf(ticket.lane);
     lanes_[ticket.lane].lanes.insert(lane.get());
   }
   return lane.get();
@@ -122,6 +135,38 @@ void WaitingQueue::SetParked(WaitingClass* cls, bool parked) {
   CountMembers(*cls, -cls->open, 0);
   ChangeClass(cls, [&] { cls->parked = parked; });
   CountMembers(*cls, cls->open, 0);
+}
+
+// ---- shares -------------------------------------------------------------------------------------
+
+const ConsumedShare& WaitingQueue::ShareOf(uint32_t lane) const {
+  static constexpr ConsumedShare kNothing;
+  const auto it = shares_.find(lane);
+  return it == shares_.end() ? kNothing : it->second;
+}
+
+bool WaitingQueue::SetLaneShare(uint32_t lane, const ConsumedShare& share) {
+  if (ShareOf(lane) == share) return false;
+  if (share == ConsumedShare{}) {
+    shares_.erase(lane);
+  } else {
+    shares_.insert_or_assign(lane, share);
+  }
+  const auto it = lanes_.find(lane);
+  if (it == lanes_.end()) return true;
+  for (WaitingLane* members : it->second.lanes) {
+    ChangeOpen(members, [&] { members->share = share; });
+  }
+  return true;
+}
+
+bool WaitingQueue::StandsBefore(const Ticket* a, const Ticket* b) const {
+  if (shares_.empty()) return InQueueOrder()(a, b);
+  return InQueueOrder()(a, ShareOf(a->lane), b, ShareOf(b->lane));
+}
+
+void WaitingQueue::Sort(std::vector<Ticket*>* tickets) const {
+  std::sort(tickets->begin(), tickets->end(), [this](const Ticket* a, const Ticket* b) { return StandsBefore(a, b); });
 }
 
 // ---- membership ---------------------------------------------------------------------------------
@@ -188,6 +233,32 @@ void WaitingQueue::Remove(Ticket* ticket) {
   }
   ticket->home_ = Ticket::Home::kNone;
   ticket->in_ = nullptr;
+  ticket->first_ = false;
+}
+
+void WaitingQueue::SetFirst(Ticket* ticket, bool first) {
+  MUSTER_CHECK(ticket->home_ != Ticket::Home::kNone);
+  if (ticket->first_ == first) return;
+  const auto reorder = [ticket, first](Members* members) {
+    MUSTER_CHECK(members->erase(ticket) == 1);
+    ticket->first_ = first;
+    members->insert(ticket);
+  };
+  switch (ticket->home_) {
+    case Ticket::Home::kNone:
+    case Ticket::Home::kBackingOff:
+      ticket->first_ = first;
+      return;
+    case Ticket::Home::kOpen:
+      ChangeOpen(ticket->in_, [&] { reorder(&ticket->in_->open); });
+      return;
+    case Ticket::Home::kAside:
+      reorder(&ticket->in_->aside);
+      return;
+    case Ticket::Home::kMisfits:
+      reorder(&misfits_);
+      return;
+  }
 }
 
 Ticket* WaitingQueue::Head() const { return heads_.empty() ? nullptr : (*heads_.begin())->Head(); }
@@ -254,7 +325,7 @@ std::vector<Ticket*> WaitingQueue::ParkEquivalents(Ticket* ticket, uint8_t note)
   cls->note = note;
   ClearUntold(cls);
   std::erase(told, ticket);
-  std::sort(told.begin(), told.end(), Earlier());
+  Sort(&told);
   return told;
 }
 
@@ -373,7 +444,7 @@ std::vector<Ticket*> WaitingQueue::TakeUntold(const Ticket* head) {
     MarkUntold(*it);
     told.erase(it);
   }
-  std::sort(told.begin(), told.end(), Earlier());
+  Sort(&told);
   return told;
 }
 
@@ -420,7 +491,10 @@ WallTime WaitingQueue::OldestQueueTime() const {
   for (const auto& [equivalence, cls] : classes_) {
     for (const auto& [lane, members] : cls->lanes) {
       for (const Members* some : {&members->open, &members->aside}) {
-        if (!some->empty()) see(*some->begin());
+        for (const Ticket* ticket : *some) {
+          see(ticket);
+          if (!ticket->first_) break;
+        }
       }
     }
   }
@@ -444,7 +518,7 @@ std::vector<Ticket*> WaitingQueue::InOrder() const {
       all.insert(all.end(), members->aside.begin(), members->aside.end());
     }
   }
-  std::sort(all.begin(), all.end(), Earlier());
+  Sort(&all);
   return all;
 }
 
@@ -456,6 +530,7 @@ void WaitingQueue::ValidateClass(const WaitingClass& cls, Counts* total) const {
   for (const auto& [lane, members] : cls.lanes) {
     MUSTER_CHECK(members->lane == lane && members->cls == key && lanes_.at(lane).lanes.contains(members.get()));
     MUSTER_CHECK(!members->open.empty() || !members->aside.empty());
+    MUSTER_CHECK(members->share == ShareOf(lane));
     for (const Ticket* ticket : members->open) {
       MUSTER_CHECK(ticket->home_ == Ticket::Home::kOpen && ticket->in_ == members.get());
     }

@@ -19,6 +19,7 @@ Amount Excess(Amount a, Amount b) { return a > b ? a - b : Amount{0}; }
 // ---- structure ----------------------------------------------------------------------------------
 
 NodeId Ledger::AddNode(NodeId parent, Kind kind) {
+  ++limits_version_;
   NodeId id = static_cast<NodeId>(nodes_.size());
   if (free_nodes_.empty()) {
     nodes_.emplace_back();
@@ -44,6 +45,7 @@ NodeId Ledger::AddNode(NodeId parent, Kind kind) {
 }
 
 void Ledger::RemoveNode(NodeId id) {
+  ++limits_version_;
   Node& node = nodes_[id];
   MUSTER_CHECK(node.alive && node.cohorts.empty() && node.queues == 0);
   for (const auto& [fr, cell] : node.cells) {
@@ -83,6 +85,7 @@ CellId Ledger::Cell(NodeId node, FlavorResource fr) {
     const bool exists = it != nodes_[at].cells.end();
     CellId id = exists ? it->second : kNoCell;
     if (!exists) {
+      ++limits_version_;
       if (free_cells_.empty()) {
         id = static_cast<CellId>(cells_.size());
         cells_.emplace_back();
@@ -170,6 +173,7 @@ void Ledger::Propagate(CellId id, Share before) {
 void Ledger::SetLimits(CellId id, const Limits& limits) {
   CellState& cell = cells_[id];
   if (cell.limits == limits) return;
+  ++limits_version_;
   const Share before = ShareOf(cell);
   cell.subtree.Remove(cell.limits.nominal);
   cell.subtree.Add(limits.nominal);
@@ -344,12 +348,12 @@ void Ledger::Validate() const {
 }
 
 ScopedTake::~ScopedTake() {
-  for (auto it = taken_.rbegin(); it != taken_.rend(); ++it) ledger_->ReleaseBoth(it->first, it->second);
+  for (auto it = taken_.rbegin(); it != taken_.rend(); ++it) ledger_->Release(it->cell, it->amount, it->book);
 }
 
-void ScopedTake::Take(CellId cell, Amount amount) {
-  ledger_->TakeBoth(cell, amount);
-  taken_.emplace_back(cell, amount);
+void ScopedTake::Take(CellId cell, Amount amount, Book book) {
+  ledger_->Take(cell, amount, book);
+  taken_.push_back({cell, amount, book});
 }
 
 }  // namespace muster::quota

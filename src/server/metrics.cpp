@@ -2,6 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -100,13 +101,19 @@ class Metrics::Impl {
       f(c->cluster_queue);
       f(c->local_queue);
     }
-    for (QueueHistogram* h : {&quota_reserved_wait, &admission_wait, &checks_wait, &execution}) {
+    for (QueueHistogram* h :
+         {&quota_reserved_wait, &admission_wait, &checks_wait, &execution, &ready_wait, &until_ready}) {
       f(h->cluster_queue);
       f(h->local_queue);
     }
     f(cohort_admitted);
     f(evicted_once);
+    f(evicted_pods);
+    f(preempted);
+    f(recomputations);
+    f(replaced_slices);
     f(eviction_latency);
+    f(ready_to_evicted);
     f(creation_latency);
     f(writes);
     f(write_duration);
@@ -146,9 +153,10 @@ class Metrics::Impl {
     ForEach([&families](auto& vec) { families.push_back(vec.Collect()); });
     if (const engine::EngineSet* engine = source_.engine(); engine != nullptr) {
       AppendQueueGauges(*engine, source_.finished(), options_, &families);
+      AppendEvicting(*engine, &families);
     }
     AppendInformers(&families);
-    GaugeFamily problems({"muster_standing_problems", "Problems that /readyz lists", {}});
+    GaugeFamily problems({"muster_standing_problems", "Problems that /debug/readyz lists", {}});
     problems.Set({}, static_cast<double>(source_.problems()));
     families.push_back(std::move(problems).Take());
     const std::string role = RoleName(source_.role());
@@ -190,10 +198,36 @@ class Metrics::Impl {
                           {"kueue_evicted_workloads_once_total",
                            "Workloads evicted for the first time for that reason and cause",
                            {"cluster_queue", "reason", "underlying_cause", "priority_class"}}};
+  CounterVec evicted_pods{MetricOwner::kClusterQueue,
+                          {"muster_evicted_pods_total",
+                           "Pods of evicted Workloads that had not ended",
+                           {"cluster_queue", "reason", "underlying_cause"}}};
+  CounterVec preempted{MetricOwner::kClusterQueue,
+                       {"kueue_preempted_workloads_total",
+                        "Workloads evicted to make room for others, by the ClusterQueue of those",
+                        {"preempting_cluster_queue", "reason"}}};
+  CounterVec recomputations{MetricOwner::kClusterQueue,
+                            {"kueue_preemption_target_recomputations_total",
+                             "Times that workloads to preempt were looked for anew, since others of the pass preempt "
+                             "some of them, by what came of it",
+                             {"cluster_queue", "result"}}};
+  CounterVec replaced_slices{MetricOwner::kClusterQueue,
+                             {"kueue_replaced_workload_slices_total",
+                              "Times that more pods of a running elastic Job were admitted",
+                              {"cluster_queue"}}};
   HistogramVec eviction_latency{MetricOwner::kClusterQueue,
                                 {"kueue_workload_eviction_latency_seconds",
                                  "Time from the eviction until the quota was free",
                                  {"cluster_queue", "reason"}},
+                                KueueBuckets(20)};
+  QueueHistogram ready_wait =
+      MakeHistogram("ready_wait_time_seconds", "Time from creation or the last requeue until all pods were ready");
+  QueueHistogram until_ready =
+      MakeHistogram("admitted_until_ready_wait_time_seconds", "Time from admission until all pods were ready");
+  HistogramVec ready_to_evicted{MetricOwner::kClusterQueue,
+                                {"kueue_pods_ready_to_evicted_time_seconds",
+                                 "Time for which the pods of an evicted Workload had been ready",
+                                 {"cluster_queue", "reason", "underlying_cause"}},
                                 KueueBuckets(20)};
   HistogramVec creation_latency{MetricOwner::kProcess,
                                 {"kueue_workload_creation_latency_seconds",
@@ -218,12 +252,31 @@ class Metrics::Impl {
         {"muster_informer_lists_total", "Lists of a kind; more than one: its watch could not be resumed", {"kind"}});
     CounterVec cuts(MetricOwner::kProcess,
                     {"muster_informer_watch_cuts_total", "Watches of a kind that ended out of order", {"kind"}});
+    GaugeFamily objects({"muster_informer_objects", "Objects of a kind that are known", {"kind"}});
     for (const InformerCounts& informer : source_.informers()) {
+      objects.Set({informer.kind}, static_cast<double>(informer.objects));
       lists.Add({informer.kind}, static_cast<uint64_t>(informer.lists));
       cuts.Add({informer.kind}, static_cast<uint64_t>(informer.watch_cuts));
     }
+    families->push_back(std::move(objects).Take());
     families->push_back(lists.Collect());
     families->push_back(cuts.Collect());
+  }
+
+  void AppendEvicting(const engine::EngineSet& engine, std::vector<prometheus::MetricFamily>* families) const {
+    GaugeFamily workloads(
+        {"muster_evicting_workloads", "Workloads that are evicted and still hold their quota", {"cluster_queue"}});
+    GaugeFamily oldest({"muster_oldest_eviction_timestamp_seconds",
+                        "Unix time since when the one of them is evicted that takes longest",
+                        {"cluster_queue"}});
+    const std::vector<std::string> names = engine.ClusterQueueNames();
+    for (const auto& [cluster_queue, count] : source_.evicting()) {
+      if (!std::binary_search(names.begin(), names.end(), cluster_queue)) continue;
+      workloads.Set({cluster_queue}, static_cast<double>(count.workloads));
+      oldest.Set({cluster_queue}, static_cast<double>(count.oldest.unix_nanos) / 1e9);
+    }
+    families->push_back(std::move(workloads).Take());
+    families->push_back(std::move(oldest).Take());
   }
 
   prometheus::MetricFamily BuildInfoFamily() const {
@@ -262,15 +315,41 @@ void Metrics::Admitted(const engine::QueueRef& queue, Duration wait, Duration ch
 }
 
 void Metrics::Evicted(const engine::QueueRef& queue, const std::string& reason, const std::string& underlying_cause,
-                      bool first_for_reason) {
+                      int64_t pods, bool first_for_reason) {
   impl_->Count(impl_->evicted, queue, {reason, underlying_cause, queue.priority_class});
-  if (first_for_reason && !queue.cluster_queue.empty()) {
+  if (queue.cluster_queue.empty()) return;
+  impl_->evicted_pods.Add({queue.cluster_queue, reason, underlying_cause}, static_cast<uint64_t>(pods));
+  if (first_for_reason) {
     impl_->evicted_once.Add({queue.cluster_queue, reason, underlying_cause, queue.priority_class});
   }
 }
 
+void Metrics::Preempted(const std::string& preempting_cluster_queue, const std::string& reason) {
+  impl_->preempted.Add({preempting_cluster_queue, reason});
+}
+
+void Metrics::TargetsRecomputed(const engine::TargetRecomputations& made) {
+  impl_->recomputations.Add({made.cluster_queue, std::string(engine::Name(made.result))},
+                            static_cast<uint64_t>(made.count));
+}
+
+void Metrics::SliceReplaced(const engine::QueueRef& queue) {
+  if (!queue.cluster_queue.empty()) impl_->replaced_slices.Add({queue.cluster_queue});
+}
+
 void Metrics::EvictionDone(const engine::QueueRef& queue, const std::string& reason, Duration took) {
   if (!queue.cluster_queue.empty()) impl_->eviction_latency.Observe({queue.cluster_queue, reason}, took);
+}
+
+void Metrics::PodsReady(const engine::QueueRef& queue, Duration wait, Duration since_admission) {
+  impl_->Observe(impl_->ready_wait, queue, wait);
+  impl_->Observe(impl_->until_ready, queue, since_admission);
+}
+
+void Metrics::ReadyPodsEvicted(const engine::QueueRef& queue, const std::string& reason,
+                               const std::string& underlying_cause, Duration ready_for) {
+  if (queue.cluster_queue.empty()) return;
+  impl_->ready_to_evicted.Observe({queue.cluster_queue, reason, underlying_cause}, ready_for);
 }
 
 void Metrics::Finished(const engine::QueueRef& queue, Duration execution) {

@@ -18,6 +18,8 @@ using cluster::Match;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr const char* kUrgent = "urgent";
+
 struct Way {
   const char* name;
   Fault fault;
@@ -43,27 +45,38 @@ std::vector<Way> Ways() {
           {"bad-body", cluster::BadBody()}};
 }
 
+// How its Job has to be stopped once for the write to be made.
+enum class Stop : uint8_t { kNever, kDrained, kPreempted };
+
 struct Kind {
   const char* name;
   Match (*match)(const std::string& ns, const std::string& job);
-  bool stops = false;  // its Job has to be stopped once for the write to be made
+  Stop stop = Stop::kNever;
 };
 
 constexpr Kind kKinds[] = {{"start", StartPatch},
                            {"create", WorkloadCreate},
                            {"status", WorkloadStatus},
-                           {"stop", StopPatch, true},
-                           {"restore", RestorePatch, true}};
+                           {"stop", StopPatch, Stop::kDrained},
+                           {"restore", RestorePatch, Stop::kDrained},
+                           {"preempt", StopPatch, Stop::kPreempted},
+                           {"preempt-restore", RestorePatch, Stop::kPreempted}};
 
 // One write to fail in one way, in a namespace of its own.
 struct Case {
   enum class Phase : uint8_t { kStarts, kStops, kGoesOn };
 
   std::string ns;
-  bool stops = false;
+  Stop stop = Stop::kNever;
   FaultProxy::RuleId rule = 0;
   Phase phase = Phase::kGoesOn;
 };
+
+// A victim runs on for as long as the write that stops it hangs.
+std::string RunSeconds(Stop stop) {
+  if (stop == Stop::kNever) return "1";
+  return stop == Stop::kPreempted ? "40" : "12";
+}
 
 std::vector<Case> Prepare(World& world) {
   std::vector<Case> cases;
@@ -71,18 +84,28 @@ std::vector<Case> Prepare(World& world) {
     for (const Way& way : Ways()) {
       const std::string ns = Cat("fault-", kind.name, "-", way.name);
       world.MakeQueue(ns, 2);
-      cases.push_back({ns, kind.stops, world.proxy().Add(kind.match(ns, "it"), way.fault, 0, way.count),
-                       kind.stops ? Case::Phase::kStarts : Case::Phase::kGoesOn});
+      if (kind.stop == Stop::kPreempted) {
+        world.PatchClusterQueue(ns, R"({"preemption": {"withinClusterQueue": "LowerPriority"}})");
+      }
+      cases.push_back({ns, kind.stop, world.proxy().Add(kind.match(ns, "it"), way.fault, 0, way.count),
+                       kind.stop == Stop::kNever ? Case::Phase::kGoesOn : Case::Phase::kStarts});
     }
   }
   return cases;
 }
 
-// Whoever is to be stopped is stopped while it runs, and let go once it is restored.
+// Whoever is to be stopped is stopped while it runs, and let go once it is restored; a victim, once its preemptor has
+// ended.
 bool Drive(World& world, std::vector<Case>& cases) {
   for (Case& c : cases) {
     const Json job = world.watched().Job(c.ns, "it");
     if (c.phase == Case::Phase::kStarts && job.At("status/ready").Int() == 2) {
+      if (c.stop == Stop::kPreempted) {
+        // For long enough that the victim is restored before its next start, which would do that as well.
+        world.Submit(c.ns, {.name = "next", .pods = 2, .run_seconds = "15", .priority = kUrgent});
+        c.phase = Case::Phase::kGoesOn;
+        continue;
+      }
       world.Drain(c.ns);
       c.phase = Case::Phase::kStops;
     } else if (c.phase == Case::Phase::kStops && world.Restored(c.ns, "it")) {
@@ -96,7 +119,7 @@ bool Drive(World& world, std::vector<Case>& cases) {
 void Judge(World& world, const Case& c, const std::string& metrics) {
   INFO(c.ns);
   CHECK(world.proxy().Hits(c.rule) >= 1);
-  const int starts = c.stops ? 2 : 1;
+  const int starts = c.stop == Stop::kNever ? 1 : 2;
   CHECK(world.watched().Starts(c.ns, "it") == starts);
   CHECK(world.watched().Starts(c.ns, "next") == 1);
   CHECK(world.watched().MostGpus(c.ns) == 2);
@@ -110,16 +133,21 @@ void Judge(World& world, const Case& c, const std::string& metrics) {
   CHECK(counter("kueue_admitted_workloads_total") == starts + 1);
   CHECK(counter("kueue_evicted_workloads_total") == starts - 1);
   CHECK(counter("kueue_finished_workloads_total") == 2);
+  const std::map<std::string, std::string> preempting = {{"preempting_cluster_queue", c.ns}};
+  CHECK(cluster::Metric(metrics, "kueue_preempted_workloads_total", preempting).value_or(0) ==
+        (c.stop == Stop::kPreempted ? 1 : 0));
 }
 
 TEST_CASE("Every write may fail in every way: every Job ends, and none starts twice") {
   World& world = Shared();
   const Run run;
   const int restarts = world.restarts();
+  world.MakeClass(kUrgent, 1);
   std::vector<Case> cases = Prepare(world);
   for (const Case& c : cases) {
-    world.Submit(c.ns, {.name = "it", .pods = 2, .run_seconds = c.stops ? "12" : "1"});
-    world.Submit(c.ns, {.name = "next", .pods = 2});  // has room only when the other has gone
+    world.Submit(c.ns, {.name = "it", .pods = 2, .run_seconds = RunSeconds(c.stop)});
+    // Has room only when the other has gone.
+    if (c.stop != Stop::kPreempted) world.Submit(c.ns, {.name = "next", .pods = 2});
   }
   REQUIRE(world.Await([&] { return Drive(world, cases); }));
   for (const Case& c : cases) REQUIRE(world.AwaitEnd(c.ns));

@@ -277,19 +277,28 @@ void World::MakeLocalQueue(const std::string& ns, const std::string& name) {
                               Quote(ns), Quote(name)));
 }
 
+void World::MakeClass(const std::string& name, int value) {
+  CreateSoon(admin(), Cat(kKueue, "workloadpriorityclasses"),
+             absl::Substitute(R"({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+      "metadata": {"name": $0}, "value": $1})",
+                              Quote(name), value));
+}
+
 void World::PatchClusterQueue(const std::string& name, const std::string& spec) {
   Must(admin().MergePatch(Cat(kKueue, "clusterqueues/", name), Cat(R"({"spec": )", spec, "}")));
 }
 
 void World::Submit(const std::string& ns, const JobSpec& spec) {
+  const std::string priority =
+      spec.priority.empty() ? "" : Cat(R"(, "kueue.x-k8s.io/priority-class": )", Quote(spec.priority));
   Must(user().Create(Jobs(ns), absl::Substitute(R"({"apiVersion": "batch/v1", "kind": "Job",
-      "metadata": {"name": $0, "labels": {"kueue.x-k8s.io/queue-name": $3}}, "spec": {"suspend": $4,
+      "metadata": {"name": $0, "labels": {"kueue.x-k8s.io/queue-name": $3$5}}, "spec": {"suspend": $4,
       "parallelism": $1, "completions": $1, "backoffLimit": 0, "template": {
       "metadata": {"annotations": {"muster.dev/run-seconds": $2}}, "spec": {
       "restartPolicy": "Never", "containers": [{"name": "main", "image": "train",
       "resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}}]}}}})",
                                                 Quote(spec.name), spec.pods, Quote(spec.run_seconds), Quote(spec.queue),
-                                                spec.suspend ? "true" : "false")));
+                                                spec.suspend ? "true" : "false", priority)));
 }
 
 Json World::Job(const std::string& ns, const std::string& name) { return admin().Get(Cat(Jobs(ns), "/", name)).json; }

@@ -64,6 +64,7 @@ struct JobSpec {
   std::string run_seconds = "1";
   std::string queue = "lq";
   bool suspend = true;
+  std::string priority = "";  // a class of World::MakeClass
 };
 
 // How soon a lease that nobody renews is taken over.
@@ -112,6 +113,8 @@ class World {
   void MakeQueue(const std::string& ns, int gpus);
   // Another LocalQueue of the same ClusterQueue.
   void MakeLocalQueue(const std::string& ns, const std::string& name);
+  // A WorkloadPriorityClass.
+  void MakeClass(const std::string& name, int value);
   void PatchClusterQueue(const std::string& name, const std::string& spec);
   void Drain(const std::string& cluster_queue) {
     PatchClusterQueue(cluster_queue, R"({"stopPolicy": "HoldAndDrain"})");

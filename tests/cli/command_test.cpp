@@ -125,6 +125,10 @@ const std::string kHeader = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Co
 TEST_CASE("wrong use ends with 2 and says what would be right") {
   CHECK(Run("").code == 2);
   CHECK(Run("rum").code == 2);
+  CHECK(Run("rum").output ==
+        "muster: there is no command \"rum\", did you mean run? There are: run, release, check-config, policies, "
+        "version. More with muster --help\n");
+  CHECK(Run("frobnicate --config x").output.starts_with("muster: there is no command \"frobnicate\". There are: run"));
   CHECK(Run("run --no-such-flag").code == 2);
   CHECK(Run("run --log-level loud").code == 2);
   CHECK(Run("policies --kinds some").code == 2);
@@ -132,14 +136,19 @@ TEST_CASE("wrong use ends with 2 and says what would be right") {
   CHECK(Run("--help").code == 0);
   CHECK(Run("version").code == 0);
   CHECK(Run("version").output.starts_with("muster v"));
+  // Of a clone it is known which commit it was built of.
+  if (std::filesystem::exists(MUSTER_SOURCE_DIR "/.git")) {
+    CHECK_THAT(Run("version").output,
+               Catch::Matches("muster v[0-9.]+, commit [0-9a-f]{12,40}(-dirty)?, built (.|\n)*"));
+  }
 }
 
 TEST_CASE("check-config lists every error with file and line") {
-  const TempFile bad(kHeader + "metrics: {bindAdress: x}\nwaitForPodsReady: {}\n");
+  const TempFile bad(kHeader + "metrics: {bindAdress: x}\nvisibilityServer: {bindPort: 8082}\n");
   const Outcome outcome = Run("check-config " + bad.path());
   CHECK(outcome.code == 2);
   CHECK(outcome.output == bad.path() + ":3: metrics.bindAdress: x: unknown field; did you mean bindAddress?\n" +
-                              bad.path() + ":4: waitForPodsReady: a map of 0: not supported yet\n");
+                              bad.path() + ":4: visibilityServer.bindPort: 8082: not supported yet\n");
   const TempFile good(kHeader);
   CHECK(Run("check-config " + good.path()).code == 0);
   const Outcome missing = Run("check-config /nonexistent/config.yaml");

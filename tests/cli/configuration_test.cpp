@@ -54,6 +54,8 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.controller.takeover_wait == seconds(6));  // 2 s to leave and 4 s to be applied
   CHECK_FALSE(c.controller.manage_jobs_without_queue_name);
   CHECK_FALSE(c.controller.wait_for_terminating_pods);
+  CHECK_FALSE(c.controller.check_machines);
+  CHECK(c.controller.place_timeout == seconds(60));
   CHECK(c.controller.managed_jobs_namespace_selector ==
         LabelSelector{
             {}, {{"kubernetes.io/metadata.name", Requirement::Operator::kNotIn, {"kube-system", "muster-system"}}}});
@@ -68,7 +70,15 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.metrics_secured);
   CHECK(c.metrics_tls.certificate_file.empty());
   CHECK_FALSE(c.metrics_tls.tls13_only);
-  CHECK(HasNote(c, "waitForPodsReady is on by default in Kueue and off here"));
+  REQUIRE(c.controller.wait_for_pods_ready.has_value());
+  CHECK(c.controller.wait_for_pods_ready->timeout == std::chrono::minutes(30));
+  CHECK(c.controller.wait_for_pods_ready->recovery_timeout == std::chrono::minutes(30));
+  CHECK_FALSE(c.controller.wait_for_pods_ready->block_admission);
+  CHECK(c.controller.wait_for_pods_ready->queue_since_eviction);
+  CHECK(c.controller.wait_for_pods_ready->backoff_base == std::chrono::minutes(1));
+  CHECK(c.controller.wait_for_pods_ready->backoff_max == std::chrono::hours(1));
+  CHECK_FALSE(c.controller.wait_for_pods_ready->backoff_limit_count.has_value());
+  CHECK_FALSE(HasNote(c, "waitForPodsReady"));
   CHECK(HasNote(c, "visibilityServer is on by default in Kueue and off here"));
   CHECK_FALSE(HasNote(c, "metrics are served"));
 }
@@ -100,10 +110,11 @@ integrations:
   frameworks: [batch/job]
   labelKeysToCopy: [example.com/cost-center, team]
 objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h30m}}
-featureGates: {TopologyAwareScheduling: false, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
+featureGates: {TopologyAwareScheduling: true, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
   kueueNamespace: kueue
+  machines: {enable: true, placeTimeout: 15s}
   parents:
   - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: JobSet}
   - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: Other}
@@ -137,6 +148,8 @@ muster:
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
   CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);
+  CHECK(c.controller.check_machines);
+  CHECK(c.controller.place_timeout == seconds(15));
   CHECK(c.controller.retention.after_finished == seconds(0));
   CHECK(c.controller.retention.after_deactivated == seconds(5400));
   CHECK(c.controller.kueue_namespace == "kueue");
@@ -305,7 +318,6 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
       {"leaderElection: {leaseDuration: 15 s}\n",
        "f:3: leaderElection.leaseDuration: 15 s: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
       {"waitForPodsReady: {timeout: soon}\n",
-       "f:3: waitForPodsReady: a map of 1: not supported yet\n"
        "f:3: waitForPodsReady.timeout: soon: must be a duration with units, such as 15s, 500ms or 1h30m\n"},
       {"resources:\n  transformations:\n  - input: a\n    outputs: {cpu: 1x}\n",
        "f:6: resources.transformations[0].outputs[cpu]: 1x: must be a quantity, such as 500m, 4 or 2Gi\n"},
@@ -403,10 +415,20 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
       // gates
       {"featureGates: {MultiKueues: true}\n",
        "f:3: featureGates[MultiKueues]: true: unknown feature gate; did you mean MultiKueue?\n"},
-      {"featureGates: {TopologyAwareScheduling: true}\n",
-       "f:3: featureGates[TopologyAwareScheduling]: true: not supported yet\n"},
-      {"featureGates: {DisableWaitForPodsReady: false}\n",
-       "f:3: featureGates[DisableWaitForPodsReady]: false: cannot be turned off: Muster always does this\n"},
+      {"featureGates: {TASFailedNodeReplacement: true}\n",
+       "f:3: featureGates[TASFailedNodeReplacement]: true: not supported yet\n"},
+      {"featureGates: {AdmissionGatedBy: false}\n",
+       "f:3: featureGates[AdmissionGatedBy]: false: cannot be turned off: Muster always does this\n"},
+      // pods that do not get ready
+      {"waitForPodsReady: {timeout: 0s, recoveryTimeout: -1s}\n",
+       "f:3: waitForPodsReady.timeout: 0s: must be more than 0s\n"
+       "f:3: waitForPodsReady.recoveryTimeout: -1s: must be 0s, for no limit, or more\n"},
+      {"waitForPodsReady: {requeuingStrategy: {timestamp: Now, backoffLimitCount: -1, backoffBaseSeconds: 2147483648, "
+       "backoffMaxSeconds: -5}}\n",
+       "f:3: waitForPodsReady.requeuingStrategy.timestamp: Now: must be one of Creation, Eviction\n"
+       "f:3: waitForPodsReady.requeuingStrategy.backoffBaseSeconds: 2147483648: must be from 0 to 2147483647\n"
+       "f:3: waitForPodsReady.requeuingStrategy.backoffMaxSeconds: -5: must be from 0 to 2147483647\n"
+       "f:3: waitForPodsReady.requeuingStrategy.backoffLimitCount: -1: must be from 0 to 2147483647\n"},
       // Muster's own
       {"muster: {allowedStarters: ['', a, a]}\n",
        "f:3: muster.allowedStarters[0]: \"\": must be the name of a user, such as "
@@ -450,9 +472,6 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
       {"integrations: {externalFrameworks: [Foo.v1.example.com]}\n", "integrations.externalFrameworks"},
       {"pprofBindAddress: ':8083'\n", "pprofBindAddress"},
       {"visibilityServer: {bindPort: 8082}\n", "visibilityServer.bindPort"},
-      {"waitForPodsReady: {}\n", "waitForPodsReady"},
-      {"fairSharing: {}\n", "fairSharing"},
-      {"admissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 0.5}}\n", "admissionFairSharing"},
       {"resources: {deviceClassMappings: [{name: a, deviceClassNames: [b], sources: [{counter: {name: c}}]}]}\n",
        "resources.deviceClassMappings"},
       {"multiKueue: {gcInterval: 1m}\n", "multiKueue.gcInterval"},
@@ -470,6 +489,64 @@ TEST_CASE("fields not supported yet are refused by name where they ask for somet
     CHECK(errors[0].path == path);
     CHECK(errors[0].message == "not supported yet");
   }
+}
+
+// kueue_semantics 1.9: presence turns it on; three lists of strategies are legal.
+TEST_CASE("fair sharing is on where it is there, with both strategies unless it names one") {
+  using engine::PreemptionStrategy;
+  const auto strategies = [](const std::string& list) {
+    const auto sharing =
+        Good(kHeader + "fairSharing: {preemptionStrategies: [" + list + "]}\n").controller.fair_sharing;
+    REQUIRE(sharing.has_value());
+    return sharing->preemption_strategies;
+  };
+  const PreemptionStrategy final_share = PreemptionStrategy::kLessThanOrEqualToFinalShare;
+  const PreemptionStrategy initial_share = PreemptionStrategy::kLessThanInitialShare;
+  CHECK_FALSE(Good(kHeader).controller.fair_sharing.has_value());
+  CHECK_FALSE(Good(kHeader + "fairSharing: null\n").controller.fair_sharing.has_value());
+  CHECK(Good(kHeader + "fairSharing: {}\n").controller.fair_sharing->preemption_strategies ==
+        std::vector{final_share, initial_share});
+  CHECK(strategies("") == std::vector{final_share, initial_share});
+  CHECK(strategies("LessThanOrEqualToFinalShare") == std::vector{final_share});
+  CHECK(strategies("LessThanInitialShare") == std::vector{initial_share});
+  CHECK(strategies("LessThanOrEqualToFinalShare, LessThanInitialShare") == std::vector{final_share, initial_share});
+  for (const char* wrong :
+       {"LessThanInitialShare, LessThanOrEqualToFinalShare", "LessThanInitialShare, LessThanInitialShare"}) {
+    CHECK(Errors(kHeader + "fairSharing: {preemptionStrategies: [" + wrong + "]}\n") ==
+          "f:3: fairSharing.preemptionStrategies: a list of 2: must be one of the two, or LessThanOrEqualToFinalShare "
+          "and "
+          "then LessThanInitialShare\n");
+  }
+  CHECK(Errors(kHeader + "fairSharing: {enable: true, preemptionStrategies: [Fair]}\n") ==
+        "f:3: fairSharing.enable: true: a field of config.kueue.x-k8s.io/v1beta1 only\n"
+        "f:3: fairSharing.preemptionStrategies[0]: Fair: must be one of LessThanOrEqualToFinalShare, "
+        "LessThanInitialShare\n");
+}
+
+TEST_CASE("admission fair sharing has a half-life, an interval and weights") {
+  CHECK_FALSE(Good(kHeader).controller.admission_fair_sharing.has_value());
+  const auto defaults = Good(kHeader + "admissionFairSharing: {}\n").controller.admission_fair_sharing;
+  REQUIRE(defaults.has_value());
+  CHECK(defaults->usage_half_life_time == Duration(0));
+  CHECK(defaults->usage_sampling_interval == std::chrono::minutes(5));
+  CHECK(defaults->resource_weights.empty());
+  const auto all = Good(kHeader +
+                        "admissionFairSharing: {usageHalfLifeTime: 168h, usageSamplingInterval: 1m, "
+                        "resourceWeights: {cpu: 0.5, example.com/card: 1000, memory: 0}}\n")
+                       .controller.admission_fair_sharing;
+  REQUIRE(all.has_value());
+  CHECK(all->usage_half_life_time == std::chrono::hours(168));
+  CHECK(all->usage_sampling_interval == std::chrono::minutes(1));
+  CHECK(all->resource_weights == std::vector<std::pair<std::string, int64_t>>{
+                                     {"cpu", 500'000'000}, {"example.com/card", 1'000'000'000'000}, {"memory", 0}});
+  CHECK(Errors(kHeader + "admissionFairSharing: {usageHalfLifeTime: -1s, usageSamplingInterval: 0s, "
+                         "resourceWeights: {cpu: -1, memory: 20000000, 'a b': 1, pods: many}}\n") ==
+        "f:3: admissionFairSharing.resourceWeights[pods]: many: must be a number\n"
+        "f:3: admissionFairSharing.usageHalfLifeTime: -1s: must be 0s or more\n"
+        "f:3: admissionFairSharing.usageSamplingInterval: 0s: must be 1s or more\n"
+        "f:3: admissionFairSharing.resourceWeights[cpu]: -1: must be from 0 to 1000000\n"
+        "f:3: admissionFairSharing.resourceWeights[memory]: 20000000: must be from 0 to 1000000\n"
+        "f:3: admissionFairSharing.resourceWeights[a b]: 1: must be the name of a resource, such as nvidia.com/gpu\n");
 }
 
 TEST_CASE("a wrong kind or version is refused, and so is a missing one") {
@@ -500,12 +577,14 @@ integrations:
   CHECK(HasNote(c, "queueVisibility has no effect: "));
   CHECK(HasNote(c, "integrations.podOptions has no effect: "));
   CHECK(HasNote(c, "config.kueue.x-k8s.io/v1beta1 is deprecated"));
-  CHECK_FALSE(HasNote(c, "waitForPodsReady is on by default"));
+  CHECK_FALSE(c.controller.wait_for_pods_ready.has_value());
   CHECK(HasNote(c, "multiKueue is on by default"));
 
-  CHECK(Errors(header + "waitForPodsReady: {enable: true}\nfairSharing: {enable: true}\n") ==
-        "f:3: waitForPodsReady: a map of 1: not supported yet\n"
-        "f:4: fairSharing: a map of 1: not supported yet\n");
+  CHECK_FALSE(c.controller.fair_sharing.has_value());
+  CHECK(Good(header + "fairSharing: {enable: true}\n").controller.fair_sharing == engine::FairSharing{});
+
+  CHECK(Errors(header + "waitForPodsReady: {enable: true}\nfairSharing: {enable: 1}\n") ==
+        "f:4: fairSharing.enable: 1: must be true or false\n");
   // As strict as the newer one, also about what is off.
   CHECK(Errors(header + "waitForPodsReady: {enable: no, timeOut: 5m}\nqueueVisibility: {maxCount: 1}\n") ==
         "f:3: waitForPodsReady.enable: no: must be true or false\n"
@@ -516,9 +595,42 @@ integrations:
         "f:4: webhooks: a map of 0: unknown field; did you mean webhook?\n");
 }
 
+// kueue_semantics 1.9.
+TEST_CASE("pods have their time in each version as in Kueue's") {
+  const auto wait = [](const std::string& text) { return Good(text).controller.wait_for_pods_ready; };
+  const std::string old = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n";
+  CHECK_FALSE(wait(old).has_value());
+  const auto by_old = wait(old + "waitForPodsReady: {enable: true}\n");
+  REQUIRE(by_old.has_value());
+  CHECK(by_old->timeout == std::chrono::minutes(5));
+  CHECK(by_old->recovery_timeout == std::chrono::minutes(5));
+  CHECK(by_old->block_admission);
+  const auto all = wait(kHeader + R"(
+waitForPodsReady:
+  timeout: 10m
+  recoveryTimeout: 0s
+  blockAdmission: true
+  requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, backoffBaseSeconds: 0, backoffMaxSeconds: 90}
+)");
+  REQUIRE(all.has_value());
+  CHECK(all->timeout == std::chrono::minutes(10));
+  CHECK(all->recovery_timeout == Duration(0));
+  CHECK(all->block_admission);
+  CHECK_FALSE(all->queue_since_eviction);
+  CHECK(all->backoff_limit_count == 3);
+  CHECK(all->backoff_base == Duration(0));
+  CHECK(all->backoff_max == std::chrono::seconds(90));
+  CHECK(wait(kHeader + "waitForPodsReady: {timeout: 1m}\n")->recovery_timeout == std::chrono::minutes(1));
+  CHECK(wait(kHeader + "featureGates: {DisableWaitForPodsReady: false}\n").has_value());
+  CHECK_FALSE(wait(kHeader + "featureGates: {DisableWaitForPodsReady: true}\n").has_value());
+  const Configuration both =
+      Good(kHeader + "waitForPodsReady: {timeout: 1m}\nfeatureGates: {DisableWaitForPodsReady: true}\n");
+  CHECK_FALSE(both.controller.wait_for_pods_ready.has_value());
+  CHECK(HasNote(both, "waitForPodsReady has no effect"));
+}
+
 TEST_CASE("fields that only the older version has are refused in the newer one, by name") {
   CHECK(Errors(kHeader + "waitForPodsReady: {enable: false}\n") ==
-        "f:3: waitForPodsReady: a map of 1: not supported yet\n"
         "f:3: waitForPodsReady.enable: false: a field of config.kueue.x-k8s.io/v1beta1 only\n");
   CHECK(Errors(kHeader + "queueVisibility: {}\nintegrations: {podOptions: {}}\n") ==
         "f:3: queueVisibility: a map of 0: a field of config.kueue.x-k8s.io/v1beta1 only\n"

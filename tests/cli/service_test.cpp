@@ -150,8 +150,9 @@ TEST_CASE("where rights cannot be looked up nobody reads metrics, and readiness 
 
 TEST_CASE("plain HTTP that others reach tells nothing but the metrics") {
   World world;
-  Process process(&world.executor, &world.server, "one",
-                  [](Configuration* config) { config->metrics.address = {"", 8443}; });
+  Process process(&world.executor, &world.server, "one", [](Configuration* config) {
+    config->metrics.address = {"", 8443};
+  });
   CHECK(process.service->MetricsRoutes().size() == 1);
 }
 

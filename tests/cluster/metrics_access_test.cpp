@@ -25,6 +25,7 @@ absl::Status MakeServiceAccount(Cluster& cluster, const std::string& name, const
   return cluster.ApplyText(yaml);
 }
 
+// user_pains F15: as config/prometheus reads them.
 TEST_CASE("Metrics over HTTPS: read by those who may, and by nobody else") {
   auto started = Cluster::Start({.scheduler = false, .kwok = false});
   INFO(started.status());

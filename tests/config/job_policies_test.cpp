@@ -88,6 +88,31 @@ TEST_CASE("a LocalQueue named default takes the Jobs that name none") {
   CHECK(Label(other, kQueue) == "mine");
 }
 
+// By it a Job would look as if it had been started with the admission of that Workload.
+TEST_CASE("the annotation that names a Job's Workload is put into its template by Muster alone") {
+  World& world = Shared();
+  const auto with = [](const std::string& name, const char* queue, const char* workload) {
+    return Cat("{apiVersion: batch/v1, kind: Job, metadata: {name: ", name, ", labels: {", kQueue, ": '", queue,
+               "'}}, spec: {suspend: true, template: {metadata: {annotations: {kueue.x-k8s.io/workload: '", workload,
+               "'}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}");
+  };
+  CHECK_THAT(
+      Refusal(Create(*world.user, Jobs("team"), with("forged", "lq", "own"), "dryRun=All")),
+      Contains("spec.template.metadata.annotations[kueue.x-k8s.io/workload]: \"own\" is written by Muster alone; "
+               "remove it from the manifest"));
+  CHECK(Create(*world.user, Jobs("team"), with("free", "", "own"), "dryRun=All").status == 201);
+  REQUIRE(Create(*world.user, Jobs("team"), with("unforged", "lq", "")).status == 201);
+  const std::string path = Cat(Jobs("team"), "/unforged");
+  const auto patch = [](const char* workload) {
+    return Cat(R"({"spec": {"template": {"metadata": {"annotations": {"kueue.x-k8s.io/workload": )", workload, "}}}}}");
+  };
+  CHECK_THAT(Refusal(Patch(*world.user, path, patch(R"("own")"))), Contains("keep the stored value"));
+  REQUIRE(Patch(*world.muster, path, patch(R"("own")")).ok());
+  CHECK(Patch(*world.user, path, R"({"metadata": {"labels": {"a": "b"}}})").ok());
+  CHECK_THAT(Refusal(Patch(*world.user, path, patch(R"("other")"))), Contains("keep the stored value"));
+  CHECK(Patch(*world.user, path, patch("null")).ok());
+}
+
 TEST_CASE("a default queue on hold takes no Jobs by default") {
   World& world = Shared();
   REQUIRE(world.cluster->CreateNamespace("held").ok());
@@ -124,6 +149,26 @@ TEST_CASE("a WorkloadPriorityClass named default is given to queued Jobs that na
   CHECK(Eventually([&] { return class_of("homed", JobYaml("some")) == "default"; }));
   REQUIRE(world.admin().Delete(Kueue(kV2, "workloadpriorityclasses/default")).ok());
   CHECK(Eventually([&] { return class_of("team", QueuedJob("some")) == "(none)"; }));
+}
+
+TEST_CASE("the pods of a queued elastic Job are made with a scheduling gate") {
+  World& world = Shared();
+  const std::string elastic = "annotations: {kueue.x-k8s.io/elastic-job: 'true'}";
+  const auto gates_of = [&](const std::string& ns, const std::string& metadata, const std::string& spec = "") {
+    const ApiResponse made = Create(*world.user, Jobs(ns), JobYaml("some", metadata, spec), "dryRun=All");
+    INFO(made.text);
+    REQUIRE(made.status == 201);
+    std::string names;
+    for (const auto& gate : made.json.At("spec/template/spec/schedulingGates").Items())
+      names += gate["name"].Str() + " ";
+    return names;
+  };
+  const std::string queued = Cat("labels: {", kQueue, ": lq}, ");
+  CHECK(gates_of("team", Cat(queued, elastic)) == "kueue.x-k8s.io/elastic-job ");
+  CHECK(gates_of("team", Cat(queued, "annotations: {kueue.x-k8s.io/elastic-job: 'false'}")).empty());
+  CHECK(gates_of("team", elastic).empty());
+  // The queue is a default, whichever policy comes first.
+  CHECK(gates_of("homed", elastic) == "kueue.x-k8s.io/elastic-job ");
 }
 
 TEST_CASE("a Job does not leave a namespace's default queue by losing its label") {

@@ -4,6 +4,7 @@
 
 #include "fixture/text.h"
 #include "muster/controller/policies.h"
+#include "muster/controller/rights.h"
 #include "world.h"
 
 namespace muster::config_test {
@@ -44,48 +45,21 @@ constexpr char kPolicies[] = "admissionregistration.k8s.io";
 
 // user_pains G7
 TEST_CASE("Muster may do what its work takes") {
-  std::vector<Right> rights = {
-      {"patch", "batch", "jobs"},
-      {"delete", "batch", "jobs"},
-      {"patch", "batch", "jobs/status"},
-      {"update", "batch", "jobs/finalizers"},
-      {"create", kKueue, "workloads"},
-      {"patch", kKueue, "workloads"},
-      {"delete", kKueue, "workloads"},
-      {"patch", kKueue, "workloads/status"},
-      {"patch", kKueue, "clusterqueues/status"},
-      {"patch", kKueue, "localqueues/status"},
-      {"create", "events.k8s.io", "events"},
-      {"patch", "events.k8s.io", "events"},
-      {"get", "coordination.k8s.io", "leases", "muster-system"},
-      {"create", "coordination.k8s.io", "leases", "muster-system"},
-      {"update", "coordination.k8s.io", "leases", "muster-system"},
-      {"get", "coordination.k8s.io", "leases", "kueue-system", "c1f6bfd2.kueue.x-k8s.io"},
-      {"list", kPolicies, "mutatingwebhookconfigurations"},
-      {"list", kPolicies, "validatingwebhookconfigurations"},
+  controller::Options options;
+  options.retention.after_deactivated = Duration(0);
+  options.lease.ns = "muster-system";
+  for (const controller::Right& right : controller::RequiredRights(options)) {
+    INFO(controller::ToString(right));
+    CHECK(May(kMuster, {},
+              {right.verb.c_str(), right.group.c_str(), right.resource.c_str(), right.ns.c_str(), right.name.c_str()}));
+  }
+  // What it asks about others, and about itself.
+  const Right rights[] = {
       {"create", "authentication.k8s.io", "tokenreviews"},
       {"create", "authorization.k8s.io", "subjectaccessreviews"},
-      {"get", kPolicies, "mutatingadmissionpolicies"},
-      {"get", kPolicies, "mutatingadmissionpolicybindings"},
-      {"get", kPolicies, "validatingadmissionpolicies"},
-      {"get", kPolicies, "validatingadmissionpolicybindings"},
+      {"create", "authentication.k8s.io", "selfsubjectreviews"},
+      {"create", "authorization.k8s.io", "selfsubjectaccessreviews"},
   };
-  const std::pair<const char*, const char*> read[] = {
-      {"batch", "jobs"},
-      {kKueue, "workloads"},
-      {kKueue, "clusterqueues"},
-      {kKueue, "localqueues"},
-      {kKueue, "cohorts"},
-      {kKueue, "resourceflavors"},
-      {kKueue, "workloadpriorityclasses"},
-      {"", "namespaces"},
-      {"", "limitranges"},
-      {"node.k8s.io", "runtimeclasses"},
-      {"scheduling.k8s.io", "priorityclasses"},
-  };
-  for (const auto& [group, resource] : read) {
-    for (const char* verb : {"get", "list", "watch"}) rights.push_back({verb, group, resource});
-  }
   for (const Right& right : rights) {
     INFO(right.verb << " " << right.group << "/" << right.resource);
     CHECK(May(kMuster, {}, right));
@@ -99,8 +73,11 @@ TEST_CASE("Muster may not do more") {
       {"get", "", "secrets", "team"},
       {"list", "", "secrets"},
       {"get", "", "configmaps", "muster-system"},
-      {"list", "", "pods"},
+      {"create", "", "pods", "team"},
       {"delete", "", "pods", "team"},
+      {"patch", "", "pods/status", "team"},
+      {"patch", "", "nodes"},
+      {"patch", kKueue, "topologies"},
       {"patch", "", "namespaces"},
       {"patch", kKueue, "clusterqueues"},
       {"update", kKueue, "clusterqueues"},
@@ -115,6 +92,8 @@ TEST_CASE("Muster may not do more") {
       {"get", "coordination.k8s.io", "leases", "kube-system"},
       {"update", "coordination.k8s.io", "leases", "kube-system"},
       {"update", "coordination.k8s.io", "leases", "kueue-system", "c1f6bfd2.kueue.x-k8s.io"},
+      {"list", "apiextensions.k8s.io", "customresourcedefinitions"},
+      {"patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "workloads.kueue.x-k8s.io"},
       {"create", "rbac.authorization.k8s.io", "clusterrolebindings"},
       {"impersonate", "", "users"},
   };
@@ -154,8 +133,8 @@ TEST_CASE("the batch user's role lets a team submit Jobs and see its queues, in 
 TEST_CASE("the batch administrator's role covers every kind") {
   Bind("muster-batch-admin-role", "arno", "");
   REQUIRE(Eventually([] { return May("arno", {}, {"create", kKueue, "clusterqueues"}); }));
-  for (const char* resource :
-       {"clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses", "localqueues", "workloads"}) {
+  for (const char* resource : {"clusterqueues", "cohorts", "resourceflavors", "topologies", "admissionchecks",
+                               "workloadpriorityclasses", "localqueues", "workloads"}) {
     for (const char* verb : {"get", "list", "watch", "create", "update", "patch", "delete"}) {
       INFO(verb << " " << resource);
       CHECK(May("arno", {}, {verb, kKueue, resource}));

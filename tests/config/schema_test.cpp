@@ -20,6 +20,7 @@ std::string Object(std::string_view kind, std::string_view body, std::string_vie
 }
 std::string PathOf(std::string_view kind, std::string_view version = kV2) {
   std::string plural = absl::AsciiStrToLower(std::string(kind)) + (kind.ends_with("ss") ? "es" : "s");
+  if (kind == "Topology") plural = "topologies";
   const bool in_namespace = kind == "LocalQueue" || kind == "Workload";
   return Kueue(version, plural, in_namespace ? "team" : "");
 }
@@ -159,8 +160,10 @@ const std::vector<Bad>& BadOthers() {
       {"Cohort", "spec: {" + Quota("nominalQuota: 4, lendingLimit: 1") + "}",
        "spec.resourceGroups: Invalid value: borrowingLimit and lendingLimit need spec.parentName"},
       {"LocalQueue", "spec: {clusterQueue: No_Such}", "spec.clusterQueue: Invalid value: \"No_Such\""},
-      {"LocalQueue", "spec: {stopPolicy: Pause}", "spec.stopPolicy: Unsupported value: \"Pause\""},
-      {"LocalQueue", "spec: {fairSharing: {weight: 0.5n}}",
+      {"LocalQueue", "spec: {}", "spec.clusterQueue: Required value"},
+      {"LocalQueue", "status: {}", "spec: Required value"},
+      {"LocalQueue", "spec: {clusterQueue: a, stopPolicy: Pause}", "spec.stopPolicy: Unsupported value: \"Pause\""},
+      {"LocalQueue", "spec: {clusterQueue: a, fairSharing: {weight: 0.5n}}",
        "spec.fairSharing.weight: 0.5n must be 0 or greater than 1n"},
       {"ResourceFlavor", "spec: {topologyName: racks}",
        "spec.topologyName needs at least one entry in spec.nodeLabels"},
@@ -182,6 +185,20 @@ const std::vector<Bad>& BadOthers() {
        "spec.tolerations[0].effect: Invalid value: tolerationSeconds needs the effect NoExecute"},
       {"ResourceFlavor", "spec: {tolerations: [{key: a, operator: Like}]}",
        "spec.tolerations[0].operator: Unsupported value: \"Like\""},
+      // kueue_semantics 1.7.
+      {"Topology", "spec: {}", "spec.levels: Required value"},
+      {"Topology", "spec: {levels: []}", "spec.levels: Invalid value"},
+      {"Topology", "spec: {levels: [{}]}", "spec.levels[0].nodeLabel: Required value"},
+      {"Topology", "spec: {levels: [{nodeLabel: a b}]}", "spec.levels[0].nodeLabel: Invalid value: \"a b\""},
+      {"Topology", "spec: {levels: [{nodeLabel: rack}, {nodeLabel: rack}]}",
+       "spec.levels: Invalid value: spec.levels must not hold the same nodeLabel twice"},
+      {"Topology", "spec: {levels: [{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]}",
+       "kubernetes.io/hostname can only be the lowest level, the last of spec.levels"},
+      {"Topology",
+       "spec: {levels: [{nodeLabel: a}, {nodeLabel: b}, {nodeLabel: c}, {nodeLabel: d}, {nodeLabel: e}, {nodeLabel: "
+       "f}, {nodeLabel: g}, {nodeLabel: h}, {nodeLabel: i}, {nodeLabel: j}, {nodeLabel: k}, {nodeLabel: l}, "
+       "{nodeLabel: m}, {nodeLabel: n}, {nodeLabel: o}, {nodeLabel: p}, {nodeLabel: q}]}",
+       "spec.levels: Too many: 17"},
       {"WorkloadPriorityClass", "description: none", "value: Required value"},
       {"WorkloadPriorityClass", "value: 2147483648", "value: Invalid value: 2147483648"},
       {"Workload", "spec: {podSets: []}", "spec.podSets: Invalid value"},
@@ -208,6 +225,14 @@ const std::vector<Bad>& BadOthers() {
        "spec: {podSets: [{template: {}}], priority: 1, priorityClassRef: {group: kueue.x-k8s.io, kind: PriorityClass, "
        "name: p}}",
        "spec.priorityClassRef.kind: Invalid value: kind PriorityClass is not of group kueue.x-k8s.io"},
+      {"Workload", "spec: {podSets: [{template: {}}], preemptionGates: [{name: ''}]}",
+       "spec.preemptionGates[0].name: Invalid value: \"\""},
+      {"Workload", "spec: {podSets: [{template: {}}], preemptionGates: [{name: a}, {name: a}]}",
+       "spec.preemptionGates[1]: Duplicate value"},
+      {"Workload",
+       "spec: {podSets: [{template: {}}], preemptionGates: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, "
+       "{name: f}, {name: g}, {name: h}, {name: i}]}",
+       "spec.preemptionGates: Too many: 9: must have at most 8 items"},
   };
   return cases;
 }
@@ -283,6 +308,9 @@ TEST_CASE("objects at the edge of what is allowed are accepted in both versions"
                "{key: a, effect: NoExecute}], tolerations: [{operator: Exists}, {key: a, value: b, effect: NoExecute, "
                "tolerationSeconds: 5}], topologyName: racks}",
                version));
+    Accept(world.admin(), PathOf("Topology", version),
+           Object("Topology", "spec: {levels: [{nodeLabel: example.com/rack}, {nodeLabel: kubernetes.io/hostname}]}",
+                  version));
     Accept(world.admin(), PathOf("LocalQueue", version),
            Object("LocalQueue", "spec: {clusterQueue: a.b, stopPolicy: HoldAndDrain, fairSharing: {weight: 500m}}",
                   version));
@@ -385,7 +413,8 @@ TEST_CASE("what is immutable stays, and the message says what it stays at") {
           .status == 201);
   CHECK_THAT(Refusal(Patch(world.admin(), local, R"({"spec": {"clusterQueue": "b"}})")),
              Contains("spec.clusterQueue") && Contains("spec.clusterQueue is immutable: it stays a"));
-  CHECK_THAT(Refusal(Patch(world.admin(), local, R"({"spec": {"clusterQueue": null}})")), Contains("it stays a"));
+  CHECK_THAT(Refusal(Patch(world.admin(), local, R"({"spec": {"clusterQueue": null}})")),
+             Contains("spec.clusterQueue: Required value"));
   CHECK(Patch(world.admin(), local, R"({"spec": {"stopPolicy": "Hold"}})").ok());
 
   const std::string flavor = Kueue(kV2, "resourceflavors/fixed");
@@ -397,6 +426,18 @@ TEST_CASE("what is immutable stays, and the message says what it stays at") {
   CHECK_THAT(Refusal(Patch(world.admin(), flavor, R"({"spec": {"topologyName": "rows"}})")),
              Contains("spec.topologyName is immutable once set: it stays racks"));
   CHECK_THAT(Refusal(Patch(world.admin(), flavor, R"({"spec": {"topologyName": null}})")), Contains("it stays racks"));
+
+  const auto levels = [](std::string_view first, std::string_view last) {
+    return Cat(R"({"spec": {"levels": [{"nodeLabel": ")", first, R"("}, {"nodeLabel": ")", last, R"("}]}})");
+  };
+  REQUIRE(Create(world.admin(), Kueue(kV2, "topologies"),
+                 "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Topology, metadata: {name: fixed}, spec: {levels: "
+                 "[{nodeLabel: row}, {nodeLabel: kubernetes.io/hostname}]}}")
+              .status == 201);
+  const std::string topology = Kueue(kV2, "topologies/fixed");
+  CHECK_THAT(Refusal(Patch(world.admin(), topology, levels("row", "rack"))),
+             Contains("spec.levels can be changed only where kubernetes.io/hostname is and stays the lowest level"));
+  CHECK(Patch(world.admin(), topology, levels("rack", "kubernetes.io/hostname")).ok());
 
   const std::string queue = Kueue(kV2, "clusterqueues/fixed");
   REQUIRE(
@@ -488,7 +529,31 @@ TEST_CASE("nobody but Muster reserves quota for a Workload, admits it, or names 
   CHECK_THAT(Refusal(Patch(world.admin(), at, status("True", "True", "g"))),
              Contains("status.admission: cannot change while quota is reserved"));
   CHECK(Patch(world.admin(), at, R"({"status": {"reclaimablePods": [{"name": "main", "count": 1}]}})").ok());
+  // Whose quota that is does not change meanwhile, but for the garbage collector.
+  const auto owner = [](const char* uid, bool controller) {
+    return Cat(R"({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": ")",
+               uid, R"(", "controller": )", controller ? "true" : "false", "}]}}");
+  };
+  const std::string job_label = R"({"metadata": {"labels": {"kueue.x-k8s.io/job-uid": "u-1"}}})";
+  CHECK_THAT(Refusal(Patch(world.admin(), path, owner("u-1", true))),
+             Contains("metadata.ownerReferences: the controller cannot change from \"\" to \"u-1\" while the Workload "
+                      "holds quota"));
+  CHECK(Patch(world.admin(), path, owner("u-2", false)).ok());
+  CHECK_THAT(Refusal(Patch(world.admin(), path, job_label)),
+             Contains("metadata.labels[kueue.x-k8s.io/job-uid]: cannot change from \"\" to \"u-1\""));
+  REQUIRE(world.muster->MergePatch(path, owner("u-1", true)).ok());
+  REQUIRE(world.muster->MergePatch(path, job_label).ok());
+  const std::string no_owner = R"({"metadata": {"ownerReferences": null}})";
+  CHECK_THAT(Refusal(Patch(world.admin(), path, no_owner)), Contains("cannot change from \"u-1\" to \"\""));
+  CHECK_THAT(Refusal(Patch(world.admin(), path, owner("u-3", true))),
+             Contains("cannot change from \"u-1\" to \"u-3\""));
+  CHECK_THAT(Refusal(Patch(world.admin(), path, R"({"metadata": {"labels": {"kueue.x-k8s.io/job-uid": null}}})")),
+             Contains("cannot change from \"u-1\" to \"\""));
+  const auto collector = ClientAs(*world.cluster, "system:serviceaccount:kube-system:generic-garbage-collector");
+  CHECK_THAT(Refusal(Patch(*collector, path, owner("u-3", true))), Contains("metadata.ownerReferences"));
+  CHECK(Patch(*collector, path, no_owner).ok());
   CHECK(Patch(world.admin(), at, status("False", "False", "f")).ok());
+  CHECK(Patch(world.admin(), path, owner("u-4", true)).ok());
 }
 
 // ---- kubectl

@@ -391,6 +391,37 @@ TEST_CASE("a v1beta1 client that replaces a Workload's status takes nothing away
   CHECK(cleared.json.At("status/preemptionGates").IsNull());
 }
 
+TEST_CASE("a v1beta1 client that replaces a Workload does not take its preemption gates away") {
+  World& world = Shared();
+  const std::string v1 = Kueue(kV1, "workloads/gated", "spare");
+  const std::string v2 = Kueue(kV2, "workloads/gated", "spare");
+  REQUIRE(Create(world.admin(), Kueue(kV2, "workloads", "spare"),
+                 "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: gated}, spec: {podSets: "
+                 "[{name: main, count: 2, template: {}}], preemptionGates: [{name: a.example/b}, {name: c}]}}")
+              .status == 201);
+  const std::string gates = world.admin().Get(v2).json.At("spec/preemptionGates").Dump();
+  REQUIRE(gates == R"([{"name":"a.example/b"},{"name":"c"}])");
+  REQUIRE(cluster::Eventually([&] {
+    REQUIRE(world.admin().MergePatch(v2, Cat(R"({"spec": {"preemptionGates": )", gates, "}}")).ok());
+    const Json now = world.admin().Get(v1).json;
+    const ApiResponse answer = world.admin().Call(
+        "PUT", v1,
+        Cat(R"({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": )", now["metadata"].Dump(),
+            R"(, "spec": {"priority": 7, "podSets": )", now.At("spec/podSets").Dump(), "}}"),
+        "application/json");
+    INFO(answer.text);
+    REQUIRE(answer.ok());
+    const Json spec = world.admin().Get(v2).json["spec"];
+    CHECK(spec["priority"].Dump() == "7");
+    return spec["preemptionGates"].Dump() == gates;  // else the policy is not known yet
+  }));
+  // What it does name is its own choice; and in its own version a client can take away what it likes.
+  REQUIRE(world.admin().MergePatch(v1, R"({"spec": {"preemptionGates": [{"name": "c"}]}})").ok());
+  CHECK(world.admin().Get(v2).json.At("spec/preemptionGates").Dump() == R"([{"name":"c"}])");
+  REQUIRE(world.admin().MergePatch(v2, R"({"spec": {"preemptionGates": null}})").ok());
+  CHECK(world.admin().Get(v2).json.At("spec/preemptionGates").IsNull());
+}
+
 TEST_CASE("no field of a status is lost in either version, and Muster may write those it has to") {
   World& world = Shared();
   const std::string workload =

@@ -2,6 +2,7 @@
 // What is right is kueue_semantics 7.3 and 7.5, user_pains H15, and docs/kueue-compatibility.md.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "muster/core/time.h"
 #include "world.h"
 
@@ -12,9 +13,6 @@ using sim::At;
 using sim::Json;
 using sim::Text;
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 // "Status/Reason"
 std::string ConditionOf(const World& world, const std::string& job, const std::string& type) {
   const Json workload = world.WorkloadOf(job);

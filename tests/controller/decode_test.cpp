@@ -93,6 +93,16 @@ TEST_CASE("a priority class above 32 bits is refused, not cut") {
   CHECK(most->value == INT32_MAX);
 }
 
+TEST_CASE("a flavor is autoscaled where its annotation says true") {
+  const auto autoscaled = [](const std::string& annotations) {
+    JsonDocument document(R"({"metadata":{"name":"f","annotations":)" + annotations + "}}");
+    return DecodeResourceFlavor(document.root()).autoscaled;
+  };
+  CHECK(autoscaled(R"({"muster.dev/autoscaled":"true"})"));
+  CHECK_FALSE(autoscaled(R"({"muster.dev/autoscaled":"no"})"));
+  CHECK_FALSE(autoscaled("{}"));
+}
+
 TEST_CASE("a quota below zero is refused in every field") {
   CHECK(QueueError(QuotaSpec(R"("nominalQuota":"-1")")) ==
         "it: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must not be negative, got -1");

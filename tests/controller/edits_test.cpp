@@ -2,6 +2,7 @@
 // What is right is kueue_semantics 2.3, 2.5 and 7.3, user_pains C14, H4 and H13.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -14,9 +15,6 @@ using std::chrono::seconds;
 
 constexpr const char* kClassLabel = "kueue.x-k8s.io/priority-class";
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 std::string ConditionOf(const World& world, const std::string& job, const std::string& type) {
   const Json workload = world.WorkloadOf(job);
   const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), type);

@@ -2,6 +2,7 @@
 //
 // data/kueue_states.jsonl: states of objects as Kueue had written them in recorded cases, one a line: {id, step, text,
 // objects: queues and flavors, jobs, workloads}.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <functional>
@@ -134,8 +135,7 @@ class KueueCluster {
                    {{"suspend", false},
                     {"parallelism", recorded["spec"]["parallelism"]},
                     {"template",
-                     {{"metadata",
-                       {{"labels", labels}, {"annotations", {{"kueue.x-k8s.io/workload", workload_name}}}}},
+                     {{"metadata", {{"labels", labels}, {"annotations", {{"kueue.x-k8s.io/workload", workload_name}}}}},
                       {"spec", spec}}}}}});
     REQUIRE(world_.RunUntil([&] { return sim::Number(At(Job(name), "status", "active")) > 0; }));
   }
@@ -225,6 +225,9 @@ TEST_CASE("A gang that Kueue was stopping keeps its quota until its pods are gon
     KueueCluster cluster(c.id, c.step);
     cluster.world().controllers->SetPaused(true);
     REQUIRE(sim::Number(At(cluster.Job(c.job), "status", "active")) > 0);
+    // Kueue's mark of a stop that is under way (kueue_semantics 2.7).
+    cluster.world().Patch("jobs", c.id, c.job,
+                          {{"metadata", {{"annotations", {{"kueue.x-k8s.io/stopping", "true"}}}}}});
     Process& muster = Lead(cluster.world(), "a");
     cluster.world().RunFor(seconds(20));
     const std::string uid = Text(At(cluster.Job(c.job), "metadata", "uid"));
@@ -232,15 +235,25 @@ TEST_CASE("A gang that Kueue was stopping keeps its quota until its pods are gon
     CHECK(sim::HasCondition(cluster.WorkloadOf(c.job), "QuotaReserved"));
     cluster.world().controllers->SetPaused(false);
     REQUIRE(cluster.world().RunUntil(
-        [&] {
-          return !sim::HasCondition(cluster.WorkloadOf(c.job), "QuotaReserved") && cluster.Record(c.job).empty();
-        },
+        [&] { return !sim::HasCondition(cluster.WorkloadOf(c.job), "QuotaReserved") && cluster.Record(c.job).empty(); },
         minutes(2)));
     cluster.CheckRestored(c.job);
     // Counted by Kueue already.
     CHECK(At(cluster.WorkloadOf(c.job), "status", "schedulingStats", "evictions")[0]["count"] == 1);
     CHECK(sim::Flag(At(cluster.Job(c.job), "spec", "suspend")));
+    CHECK_FALSE(At(cluster.Job(c.job), "metadata", "annotations").contains("kueue.x-k8s.io/stopping"));
   }
+}
+
+// Kueue had restored the template, and was about to take its mark away; or had suspended what ran without leave.
+TEST_CASE("The mark of a stop that Kueue left on a Job is gone once the Job has started") {
+  World world;
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 30);
+  world.Patch("jobs", "team", "train", {{"metadata", {{"annotations", {{"kueue.x-k8s.io/stopping", "true"}}}}}});
+  Lead(world, "a");
+  REQUIRE(world.RunUntil([&] { return !sim::Flag(At(world.Get("jobs", "team", "train"), "spec", "suspend")); }));
+  CHECK_FALSE(At(world.Get("jobs", "team", "train"), "metadata", "annotations").contains("kueue.x-k8s.io/stopping"));
 }
 
 // Kueue would start it again, too. Queued again, it would carry what Kueue put into its template.
@@ -353,6 +366,76 @@ TEST_CASE("Gangs that Muster started itself are released: what runs, what leaves
   // The room that has come free is Kueue's to give away.
   world.RunFor(minutes(1));
   CHECK(suspended("waits"));
+}
+
+// It has no record on the Job yet: its Workload holds it, which Kueue reads.
+TEST_CASE("A Job whose prebuilt Workload is reserved is released unstarted, and stays so") {
+  World world;
+  Process& muster = Lead(world, "a");
+  world.MakeQueues("4");
+  sim::FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"patch"};
+  rule.resource = "jobs";
+  rule.times = -1;
+  rule.fault.kind = sim::Fault::Kind::kLoseRequest;
+  const auto id = world.server.faults().Add(rule);
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
+    "metadata":{"namespace":"team","name":"own"},"spec":{"active":true,"queueName":"lq","podSets":[{"name":"main",
+    "count":2,"template":{"spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}]}})"));
+  Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","name":"train",
+    "labels":{"kueue.x-k8s.io/queue-name":"lq"},"annotations":{"kueue.x-k8s.io/prebuilt-workload-name":"own"}},
+    "spec":{"suspend":true,"parallelism":2,"completions":2,"template":{"metadata":{"annotations":{}},
+    "spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}})");
+  world.Create(job);
+  const auto own = [&] { return world.Get("workloads", "team", "own"); };
+  REQUIRE(world.RunUntil(
+      [&] { return sim::HasCondition(own(), "Admitted") && !At(own(), "metadata", "ownerReferences").empty(); }));
+  world.Kill(muster);
+  world.server.faults().Remove(id);
+  const Json status = own()["status"];
+  Process& releasing = Lead(world, "b", /*release=*/true);
+  REQUIRE(world.RunUntil([&] { return releasing.controller->health().release_left == size_t{0}; }, minutes(2)));
+  world.RunFor(minutes(1));
+  CHECK(releasing.controller->health().release_left == size_t{0});
+  CHECK(sim::Flag(At(world.Get("jobs", "team", "train"), "spec", "suspend")));
+  CHECK(own()["status"] == status);
+  StopInOrder(world, releasing);
+  Process& again = Lead(world, "c");
+  REQUIRE(world.RunUntil([&] { return !sim::Flag(At(world.Get("jobs", "team", "train"), "spec", "suspend")); }));
+  again.controller->engine()->Validate();
+}
+
+// A ResourceQuota on Workloads, say.
+TEST_CASE("A release that waits for a Workload that is refused says for which, and why") {
+  World world;
+  sim::FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"create"};
+  rule.resource = "workloads";
+  rule.times = -1;
+  rule.fault.kind = sim::Fault::Kind::kAnswer;
+  rule.fault.status = 403;
+  const auto id = world.server.faults().Add(rule);
+  Process& muster = Lead(world, "a");
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 100'000);
+  REQUIRE(world.RunUntil([&] { return !sim::Flag(At(world.Get("jobs", "team", "train"), "spec", "suspend")); }));
+  world.RunFor(seconds(5));
+  world.Kill(muster);
+  Process& releasing = Lead(world, "b", /*release=*/true);
+  world.RunFor(minutes(1));
+  const Health health = releasing.controller->health();
+  CHECK(health.release_left == size_t{1});
+  const auto told = [](const std::string& problem) {
+    return problem.find("Job team/train") != std::string::npos && problem.find("refused") != std::string::npos;
+  };
+  CHECK(std::count_if(health.problems.begin(), health.problems.end(), told) == 1);
+  world.server.faults().Remove(id);
+  REQUIRE(world.RunUntil([&] { return releasing.controller->health().release_left == size_t{0}; }, minutes(5)));
+  CHECK(releasing.controller->health().problems.empty());
 }
 
 }  // namespace

@@ -140,13 +140,13 @@ TEST_CASE("What has ended before the start is not part of the admission") {
     CHECK(job.parallelism == 5);
     CHECK_FALSE(job.record->parallelism.has_value());
     CHECK(job.record->pods == 5);
-    CHECK(RunsAsAdmitted(job, *job.record));
+    CHECK(RunsAsAdmitted(job, *job.record, false));
     Job back = job;
     back.status.ended = 2;
-    CHECK_FALSE(RunsAsAdmitted(back, *job.record));
+    CHECK_FALSE(RunsAsAdmitted(back, *job.record, false));
     Job scaled = job;
     scaled.parallelism = 4;
-    CHECK_FALSE(RunsAsAdmitted(scaled, *job.record));
+    CHECK_FALSE(RunsAsAdmitted(scaled, *job.record, false));
   }
   SECTION("less than is left: a partial admission") {
     json.annotations = R"({"kueue.x-k8s.io/job-min-parallelism":"1"})";
@@ -154,7 +154,7 @@ TEST_CASE("What has ended before the start is not part of the admission") {
     CHECK(job.parallelism == 1);
     CHECK(job.record->parallelism == 5);
     CHECK_FALSE(job.record->pods.has_value());
-    CHECK(RunsAsAdmitted(job, *job.record));
+    CHECK(RunsAsAdmitted(job, *job.record, false));
   }
   SECTION("a start that was decided on for fewer pods than can run by now does not fit") {
     const Job basis = MustDecode(json);

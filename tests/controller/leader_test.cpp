@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "muster/controller/names.h"
 #include "world.h"
 
@@ -18,10 +19,6 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr const char* kLease = "c1f6bfd2.kueue.x-k8s.io";
-
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 
 std::string Claim(const World& world, const std::string& job) {
   const Json annotations = At(world.Get("jobs", "team", job), "metadata", "annotations");
@@ -226,6 +223,95 @@ TEST_CASE("A leader on a new Lease waits for the former one's writes, and its cl
   CHECK(Claim(world, "job-1").starts_with("2-"));
   // The fence policy compares claims with this.
   CHECK(sim::Number(At(world.Get("leases", "muster-system", kLease), "spec", "leaseTransitions")) == 1);
+}
+
+// A start that is still on its way shows nowhere yet.
+TEST_CASE("A process without leader election waits for the writes of a former one before it decides") {
+  World world;
+  world.MakeQueues("2");
+  Process& first = world.Start();
+  REQUIRE(world.RunUntil([&] { return Leads(first); }));
+  FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"patch"};
+  rule.resource = "jobs";
+  rule.name = "job-0";
+  rule.fault.kind = Fault::Kind::kDelayRequest;
+  rule.fault.delay = seconds(4);
+  const auto id = world.server.faults().Add(rule);
+  world.MakeJob("job-0", 2, 60);
+  REQUIRE(world.RunUntil([&] { return world.server.faults().hits(id) == 1; }));
+  world.Kill(first);
+  world.MakeJob("job-1", 2, 60);
+  Process& second = world.Launch();
+  world.RunFor(World::DefaultOptions().takeover_wait - milliseconds(100));
+  CHECK_FALSE(Leads(second));
+  for (int i = 0; i < 20; ++i) {
+    world.RunFor(seconds(1));
+    CHECK((Suspended(world, "job-0") || Suspended(world, "job-1")));
+  }
+  REQUIRE(world.RunUntil([&] { return world.Finished("job-0") && world.Finished("job-1"); }, minutes(5)));
+}
+
+// Nobody answers the conversion any more: objects that were stored in v1beta1 cannot be read.
+TEST_CASE("Conversion by Kueue's webhook that was left in the CRDs is a standing problem that says what to do") {
+  World world;
+  const auto crd = [](const std::string& plural, const Json& conversion) -> Json {
+    return {{"apiVersion", "apiextensions.k8s.io/v1"},
+            {"kind", "CustomResourceDefinition"},
+            {"metadata", {{"name", plural + ".kueue.x-k8s.io"}}},
+            {"spec", {{"group", "kueue.x-k8s.io"}, {"conversion", conversion}}}};
+  };
+  for (const char* plural : {"workloads", "clusterqueues"}) world.Create(crd(plural, {{"strategy", "Webhook"}}));
+  world.Create(crd("localqueues", {{"strategy", "None"}}));
+  Process& muster = world.Start("a");
+  REQUIRE(world.RunUntil([&] { return Leads(muster); }, minutes(2)));
+  REQUIRE(muster.controller->health().problems.size() == 1);
+  CHECK_THAT(muster.controller->health().problems[0],
+             Catch::Contains("clusterqueues.kueue.x-k8s.io, workloads.kueue.x-k8s.io") &&
+                 Catch::Contains("kubectl patch crd NAME"));
+  for (const char* plural : {"workloads", "clusterqueues"}) {
+    world.Patch("customresourcedefinitions", "", std::string(plural) + ".kueue.x-k8s.io",
+                {{"spec", {{"conversion", {{"strategy", "None"}}}}}});
+  }
+  CHECK(world.RunUntil([&] { return muster.controller->health().problems.empty(); }, minutes(2)));
+}
+
+// user_pains G7
+TEST_CASE("Rights that Muster lacks are named at its start, each, until it has them") {
+  World world;
+  world.server.SetAuthorizer([](const sim::ApiRequest& request) {
+    return request.user != World::kMuster || !((request.verb == "patch" && request.Resource() == "jobs/status") ||
+                                               (request.verb == "delete" && request.Resource() == "workloads"));
+  });
+  Process& muster = world.Start("a");
+  REQUIRE(world.RunUntil([&] { return Leads(muster); }, minutes(2)));
+  CHECK(muster.controller->health().problems ==
+        std::vector<std::string>{
+            "missing rights: patch jobs.batch/status, delete workloads.kueue.x-k8s.io; apply config/rbac"});
+  world.server.SetAuthorizer(nullptr);
+  CHECK(world.RunUntil([&] { return muster.controller->health().problems.empty(); }, minutes(2)));
+}
+
+// The policies would refuse each start: they let through one user.
+TEST_CASE("A Muster that runs as another user than the policies let through says so, with the remedy") {
+  World world;
+  Options options = World::DefaultOptions();
+  SECTION("as its ServiceAccount") {}
+  SECTION("as a starter that the configuration allows") {
+    options.service_account = "other";
+    options.allowed_starters = {World::kMuster};
+  }
+  SECTION("as somebody else") { options.service_account = "other"; }
+  const bool good = options.service_account == "muster" || !options.allowed_starters.empty();
+  Process& muster = world.Start("a", options);
+  REQUIRE(world.RunUntil([&] { return Leads(muster); }, minutes(2)));
+  const std::vector<std::string> problems = muster.controller->health().problems;
+  REQUIRE(problems.size() == (good ? 0 : 1));
+  if (good) return;
+  CHECK_THAT(problems[0], Catch::Contains(World::kMuster) &&
+                              Catch::Contains("system:serviceaccount:muster-system:other") &&
+                              Catch::Contains("muster.allowedStarters"));
 }
 
 // ---- Workloads of others ------------------------------------------------------------------------

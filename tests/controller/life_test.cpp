@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "drills.h"
 #include "muster/core/log_fields.h"
 #include "world.h"
 
@@ -17,9 +18,6 @@ using sim::Text;
 
 constexpr const char* kRecord = "muster.dev/admission";
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 bool HasRecord(const World& world, const std::string& job) {
   return At(world.Get("jobs", "team", job), "metadata", "annotations").contains(kRecord);
 }

@@ -2,6 +2,8 @@
 // record.md).
 #include <catch2/catch.hpp>
 
+#include "drills.h"
+#include "each_write.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -47,13 +49,6 @@ void Finish(World& world, const std::string& name) {
   world.Patch("workloads", "team", name, {{"status", {{"conditions", conditions}}}}, "status");
 }
 
-int64_t Reserving(const World& world) {
-  return sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1);
-}
-int64_t Pending(const World& world) {
-  return sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "pendingWorkloads"), -1);
-}
-
 std::set<std::string> EventReasons(const World& world, const std::string& name) {
   std::set<std::string> out;
   for (const Json& event : world.List("events", "team")) {
@@ -85,16 +80,6 @@ class Auditor {
   std::map<std::string, int64_t> held_;
 };
 
-void AtRest(World& world, Process& muster) {
-  world.RunFor(std::chrono::minutes(1));
-  muster.controller->engine()->Validate();
-  const size_t before = world.server.writes().size();
-  world.RunFor(std::chrono::minutes(2));
-  std::map<std::string, int> writes = world.Writes(before);
-  writes.erase("update leases");
-  CHECK(writes.empty());
-}
-
 TEST_CASE("A Workload without a Job is admitted by its status, and names its claim") {
   World world;
   Process& muster = world.Start();
@@ -118,7 +103,7 @@ TEST_CASE("A Workload without a Job is admitted by its status, and names its cla
   CHECK(writes.at("patch workloads/status") == 1);
   CHECK(EventReasons(world, "lone") == std::set<std::string>{"QuotaReserved", "Admitted"});
   CHECK(muster.telemetry.admitted == 1);
-  AtRest(world, muster);
+  ComesToRest(world, muster);
 }
 
 TEST_CASE("A Workload without a Job holds its quota until it is finished or deleted") {
@@ -146,7 +131,7 @@ TEST_CASE("A Workload without a Job holds its quota until it is finished or dele
     world.Delete("workloads", "team", "lone");
     REQUIRE(world.RunUntil([&] { return Admitted(world, "next"); }));
   }
-  AtRest(world, muster);
+  ComesToRest(world, muster);
 }
 
 TEST_CASE("Workloads without a Job and Jobs share a queue") {
@@ -198,7 +183,7 @@ TEST_CASE("An evicted Workload without a Job is out at once, says so, and queues
   CHECK(sim::Number(At(Of(world, "lone"), "status", "accumulatedPastExecutionTimeSeconds")) >= 20);
   REQUIRE(world.RunUntil([&] { return Admitted(world, "lone"); }));
   CHECK(ConditionOf(world, "lone", "Evicted").starts_with("False/QuotaReserved: Previously: "));
-  AtRest(world, muster);
+  ComesToRest(world, muster);
   CHECK(muster.telemetry.admitted == 2);
 }
 
@@ -273,84 +258,40 @@ TEST_CASE("A Workload of a kind that Muster does not know counts while it is adm
   CHECK(Pending(world) == 0);
 }
 
+// Who is admitted ends, until all have.
+void AllFinish(World& world, const std::vector<std::string>& names) {
+  REQUIRE(world.RunUntil(
+      [&] {
+        size_t finished = 0;
+        for (const std::string& name : names) {
+          if (sim::HasCondition(Of(world, name), "Finished")) {
+            ++finished;
+          } else if (Admitted(world, name)) {
+            Finish(world, name);
+          }
+        }
+        return finished == names.size();
+      },
+      std::chrono::hours(1)));
+}
+
 TEST_CASE("Every write of an admission on a Workload may fail in every way") {
-  const char* const resources[] = {"workloads", "workloads/status"};
-  struct Way {
-    Fault::Kind kind;
-    int status;
-  };
-  const Way ways[] = {{Fault::Kind::kRefuse, 0},           {Fault::Kind::kAnswer, 409},
-                      {Fault::Kind::kAnswer, 422},         {Fault::Kind::kAnswer, 429},
-                      {Fault::Kind::kAnswer, 500},         {Fault::Kind::kAnswer, 403},
-                      {Fault::Kind::kApplyAndAnswer, 500}, {Fault::Kind::kLoseRequest, 0},
-                      {Fault::Kind::kLoseAnswer, 0},       {Fault::Kind::kHang, 0},
-                      {Fault::Kind::kDelayRequest, 0},     {Fault::Kind::kDelayAnswer, 0}};
-  for (const std::string resource : resources) {
-    for (const Way& way : ways) {
-      DYNAMIC_SECTION(resource << " way " << static_cast<int>(way.kind) << " " << way.status) {
-        World world;
-        Auditor auditor(&world, 4);
-        Process& muster = world.Start();
-        world.MakeQueues("4");
-        FaultRule rule;
-        rule.user = World::kMuster;
-        rule.verbs = {"patch"};
-        rule.resource = resource;
-        rule.times = 3;
-        rule.fault.kind = way.kind;
-        rule.fault.status = way.status;
-        rule.fault.delay = std::chrono::seconds(3);
-        const auto id = world.server.faults().Add(rule);
-        for (const char* name : {"one", "two", "three"}) world.Create(LoneWorkload(name, 2));
-        int finished = 0;
-        REQUIRE(world.RunUntil(
-            [&] {
-              for (const char* name : {"one", "two", "three"}) {
-                if (!Admitted(world, name) || sim::HasCondition(Of(world, name), "Finished")) continue;
-                Finish(world, name);
-                ++finished;
-              }
-              return finished == 3;
-            },
-            std::chrono::hours(1)));
-        CHECK(world.server.faults().hits(id) == 3);
-        AtRest(world, muster);
-        CHECK(Reserving(world) == 0);
-        CHECK(Pending(world) == 0);
-      }
-    }
-  }
+  FailEachWrite<Auditor>({{"patch", "workloads"}, {"patch", "workloads/status"}}, [](World& world, Process&, Auditor&) {
+    for (const char* name : {"one", "two", "three"}) world.Create(LoneWorkload(name, 2));
+    AllFinish(world, {"one", "two", "three"});
+  });
 }
 
 TEST_CASE("A Muster that dies at any write of an admission on a Workload finds what it did") {
-  for (int writes = 1; writes <= 8; ++writes) {
-    DYNAMIC_SECTION("after write " << writes) {
-      World world;
-      Auditor auditor(&world, 4);
-      Process& first = world.Start();
-      world.MakeQueues("4");
-      world.RunFor(std::chrono::seconds(3));
-      const size_t before = world.server.writes().size();
-      for (const char* name : {"one", "two", "three"}) world.Create(LoneWorkload(name, 2));
-      const auto made = [&] {
-        int sum = 0;
-        for (const auto& [what, count] : world.Writes(before))
-          sum += what.find("workloads") == std::string::npos ? 0 : count;
-        return sum;
-      };
-      world.RunUntil([&] { return made() >= writes; }, std::chrono::seconds(5));
-      world.Kill(first);
-      Process& second = world.Start();
-      REQUIRE(world.RunUntil([&] { return Reserving(world) == 2; }));
-      CHECK(Pending(world) == 1);
-      AtRest(world, second);
-      for (const char* name : {"one", "two", "three"}) {
-        if (Admitted(world, name)) world.Delete("workloads", "team", name);
-      }
-      REQUIRE(world.RunUntil([&] { return Reserving(world) == 1 && Pending(world) == 0; }));
-      AtRest(world, second);
-    }
-  }
+  DieAtEachWrite<Auditor>(12, [](World& world, Auditor&, const AwaitDeath& await_death) {
+    for (const char* name : {"one", "two", "three"}) world.Create(LoneWorkload(name, 2));
+    await_death(std::chrono::seconds(5), [] {});
+    Process& second = world.Start();
+    REQUIRE(world.RunUntil([&] { return Reserving(world) == 2; }));
+    CHECK(Pending(world) == 1);
+    ComesToRest(world, second);
+    AllFinish(world, {"one", "two", "three"});
+  });
 }
 
 TEST_CASE("A Workload that changes while it is admitted is decided on again") {
@@ -400,6 +341,166 @@ TEST_CASE("A Workload that its Job let go says that its owner is gone") {
     return ConditionOf(world, "orphan", "Finished") == "True/OwnerNotFound: The workload's owner no longer exists";
   }));
   CHECK_FALSE(Admitted(world, "orphan"));
+}
+
+// Its owner has to give the quota back, and is asked to by the condition Evicted.
+TEST_CASE("A Workload of another kind that was only reserved is evicted without being shown as admitted") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  world.Kill(first);
+  Json workload = LoneWorkload("checks", 3);
+  workload["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
+                                                          {"kind", "JobSet"},
+                                                          {"name", "checks"},
+                                                          {"uid", "uid-checks"},
+                                                          {"controller", true}}});
+  world.Create(workload);
+  world.Patch("workloads", "team", "checks", {{"status", Json::parse(R"({"admission":{"clusterQueue":"cq",
+    "podSetAssignments":[{"name":"main","count":3,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"}}]},
+    "conditions":[{"type":"QuotaReserved","status":"True","reason":"QuotaReserved","message":"m",
+    "lastTransitionTime":"2026-01-01T00:00:00Z"}]})")}},
+              "status");
+  world.Start();
+  REQUIRE(world.RunUntil([&] { return Reserving(world) == 1; }));
+  world.Patch("workloads", "team", "checks", {{"spec", {{"active", false}}}});
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(Of(world, "checks"), "Evicted"); }));
+  world.RunFor(std::chrono::seconds(5));
+  CHECK_FALSE(Admitted(world, "checks"));
+  CHECK(ConditionOf(world, "checks", "QuotaReserved") == "True/QuotaReserved: m");
+  CHECK(Reserving(world) == 1);
+}
+
+// kueue_semantics 7.4: a reservation is no eviction, and nobody has to stop anything for it.
+TEST_CASE("The reservation of a Workload of another kind is taken back where its queue is stopped or goes") {
+  World world;
+  Process& first = world.Start();
+  world.MakeQueues("4");
+  world.Kill(first);
+  Json workload = LoneWorkload("reserved", 3);
+  workload["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
+                                                          {"kind", "JobSet"},
+                                                          {"name", "reserved"},
+                                                          {"uid", "uid-reserved"},
+                                                          {"controller", true}}});
+  world.Create(workload);
+  world.Patch("workloads", "team", "reserved", {{"status", Json::parse(R"({"admission":{"clusterQueue":"cq",
+    "podSetAssignments":[{"name":"main","count":3,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"}}]},
+    "conditions":[{"type":"QuotaReserved","status":"True","reason":"QuotaReserved","message":"m",
+    "lastTransitionTime":"2026-01-01T00:00:00Z"}]})")}},
+              "status");
+  Process& muster = world.Start();
+  REQUIRE(world.RunUntil([&] { return Reserving(world) == 1; }));
+  const auto [kind, policy] = GENERATE(table<std::string, std::string>({{"clusterqueues", "Hold"},
+                                                                        {"clusterqueues", "HoldAndDrain"},
+                                                                        {"localqueues", "Hold"},
+                                                                        {"localqueues", "HoldAndDrain"}}));
+  CAPTURE(kind, policy);
+  const bool local = kind == "localqueues";
+  world.Patch(kind, local ? "team" : "", local ? "lq" : "cq", {{"spec", {{"stopPolicy", policy}}}});
+  REQUIRE(world.RunUntil([&] { return Reserving(world) == 0; }));
+  CHECK(ConditionOf(world, "reserved", "QuotaReserved") ==
+        (local ? "False/Suspended: LocalQueue lq is inactive" : "False/Suspended: ClusterQueue cq is inactive"));
+  CHECK(sim::Get(sim::Get(Of(world, "reserved"), "status"), "admission").is_null());
+  CHECK_FALSE(sim::HasCondition(Of(world, "reserved"), "Evicted"));
+  CHECK(muster.telemetry.evicted.empty());
+  world.RunFor(std::chrono::seconds(5));
+  const Json after = Of(world, "reserved");
+  world.RunFor(std::chrono::minutes(1));
+  CHECK(Of(world, "reserved") == after);
+}
+
+// kueue_semantics 7.5; active again it has all of its time anew (docs/kueue-compatibility.md).
+TEST_CASE("A Workload without a Job is out when its time is over, and inactive") {
+  World world;
+  Process* muster = &world.Start();
+  world.MakeQueues("4");
+  Json workload = LoneWorkload("lone", 3);
+  workload["spec"]["maximumExecutionTimeSeconds"] = 60;
+  world.Create(workload);
+  REQUIRE(world.RunUntil([&] { return Admitted(world, "lone"); }));
+  world.RunFor(std::chrono::seconds(20));
+  SECTION("in one admission") {}
+  SECTION("over a restart") {
+    world.Kill(*muster);
+    muster = &world.Start();
+  }
+  SECTION("over two admissions") {
+    world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "HoldAndDrain"}}}});
+    REQUIRE(world.RunUntil([&] { return !Admitted(world, "lone"); }));
+    world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "None"}}}});
+    REQUIRE(world.RunUntil([&] { return Admitted(world, "lone"); }));
+  }
+  world.RunFor(std::chrono::seconds(36));
+  CHECK(Admitted(world, "lone"));
+  world.RunFor(std::chrono::seconds(8));
+  CHECK_FALSE(sim::Flag(At(Of(world, "lone"), "spec", "active"), true));
+  CHECK(ConditionOf(world, "lone", "Evicted") ==
+        "True/DeactivatedDueToMaximumExecutionTimeExceeded: The workload is deactivated due to exceeding the maximum "
+        "execution time");
+  CHECK(ConditionOf(world, "lone", "DeactivationTarget") ==
+        "True/MaximumExecutionTimeExceeded: exceeding the maximum execution time");
+  CHECK(EventReasons(world, "lone").contains("MaximumExecutionTimeExceeded"));
+  CHECK(muster->telemetry.evicted["Deactivated"] == 1);
+  REQUIRE(world.RunUntil([&] { return Reserving(world) == 0; }));
+  ComesToRest(world, *muster);
+  CHECK_FALSE(Admitted(world, "lone"));
+  world.Patch("workloads", "team", "lone", {{"spec", {{"active", true}}}});
+  REQUIRE(world.RunUntil([&] { return Admitted(world, "lone"); }));
+  world.RunFor(std::chrono::seconds(56));
+  CHECK(Admitted(world, "lone"));
+  world.RunFor(std::chrono::seconds(8));
+  CHECK_FALSE(Admitted(world, "lone"));
+  CHECK_FALSE(sim::Flag(At(Of(world, "lone"), "spec", "active"), true));
+}
+
+TEST_CASE("A process that dies as the time of a Workload without a Job ends leaves it to the next one") {
+  for (size_t writes = 1; writes <= 3; ++writes) {
+    INFO(writes << " writes");
+    World world;
+    Process& muster = world.Start();
+    world.MakeQueues("4");
+    Json workload = LoneWorkload("lone", 3);
+    workload["spec"]["maximumExecutionTimeSeconds"] = 30;
+    world.Create(workload);
+    REQUIRE(world.RunUntil([&] { return Admitted(world, "lone"); }));
+    world.RunFor(std::chrono::seconds(25));
+    const size_t before = world.server.writes().size();
+    const auto made = [&] {
+      size_t sum = 0;
+      for (const auto& [what, count] : world.Writes(before)) sum += static_cast<size_t>(count);
+      return sum;
+    };
+    REQUIRE(world.RunUntil([&] { return made() >= writes; }));
+    world.Kill(muster);
+    world.Start();
+    world.RunFor(std::chrono::minutes(1));
+    CHECK_FALSE(Admitted(world, "lone"));
+    CHECK_FALSE(sim::Flag(At(Of(world, "lone"), "spec", "active"), true));
+    CHECK(ConditionOf(world, "lone", "QuotaReserved").starts_with("False/Deactivated"));
+    CHECK(At(Of(world, "lone"), "status", "schedulingStats", "evictions")[0]["count"] == 1);
+  }
+}
+
+TEST_CASE("A Workload without a Job whose gate is cleared says so, and waits for its turn") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"queueingStrategy", "StrictFIFO"}}}});
+  world.Create(LoneWorkload("big", 9));
+  Json gated = LoneWorkload("gated", 1);
+  gated["metadata"]["annotations"] = {{"kueue.x-k8s.io/admission-gated-by", "example.com/a"}};
+  world.RunFor(std::chrono::seconds(2));
+  world.Create(gated);
+  REQUIRE(world.RunUntil([&] {
+    return ConditionOf(world, "gated", "QuotaReserved") == "False/AdmissionGated: Admission is gated by: example.com/a";
+  }));
+  world.Patch("workloads", "team", "gated",
+              {{"metadata", {{"annotations", {{"kueue.x-k8s.io/admission-gated-by", nullptr}}}}}});
+  world.RunFor(std::chrono::seconds(3));
+  CHECK(ConditionOf(world, "gated", "QuotaReserved") ==
+        "False/PendingEvaluation: AdmissionGatedBy cleared, waiting for quota reservation");
+  CHECK(EventReasons(world, "gated").contains("AdmissionGateCleared"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // What is right is kueue_semantics 2.1, 2.4 and 4.8, user_pains G4 and H16.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -15,9 +16,6 @@ using std::chrono::seconds;
 
 constexpr const char* kGate = "kueue.x-k8s.io/admission-gated-by";
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 std::string ConditionOf(const World& world, const std::string& job, const std::string& type) {
   const Json workload = world.WorkloadOf(job);
   const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), type);
@@ -229,6 +227,57 @@ TEST_CASE("A gate on a Job holds it back; what runs keeps running, and waits onc
   for (const Json& event : world.List("events", "team")) events.insert(Text(sim::Get(event, "reason")));
   CHECK(events.contains("AdmissionGated"));
   CHECK(events.contains("AdmissionGateCleared"));
+}
+
+// kueue_semantics 4.8
+TEST_CASE("A Job whose gate is cleared says so until something else is in its way") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"queueingStrategy", "StrictFIFO"}}}});
+  world.MakeJob("big", 9, 5);
+  world.RunFor(seconds(2));
+  world.Create(
+      JobOf("gated", {{"labels", {{"kueue.x-k8s.io/queue-name", "lq"}}}, {"annotations", {{kGate, "example.com/a"}}}}));
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world, "gated", "QuotaReserved") == "False/AdmissionGated"; }));
+  const bool while_down = GENERATE(false, true);
+  if (while_down) world.Kill(*world.processes.back());
+  world.Patch("jobs", "team", "gated", {{"metadata", {{"annotations", {{kGate, nullptr}}}}}});
+  if (while_down) world.Start();
+  world.RunFor(seconds(15));
+  const auto message = [&] {
+    const Json workload = world.WorkloadOf("gated");
+    return Text(sim::Get(sim::FindCondition(At(workload, "status", "conditions"), "QuotaReserved"), "message"));
+  };
+  CHECK(ConditionOf(world, "gated", "QuotaReserved") == "False/PendingEvaluation");
+  CHECK(message() == "AdmissionGatedBy cleared, waiting for quota reservation");
+  // Another process leaves it as it is.
+  world.Kill(*world.processes.back());
+  const size_t before = world.server.writes().size();
+  world.Start();
+  world.RunFor(seconds(15));
+  CHECK(world.Writes(before).empty());
+  CHECK(message() == "AdmissionGatedBy cleared, waiting for quota reservation");
+  world.MakeJob("more", 4, 100);
+  world.Delete("jobs", "team", "big");
+  REQUIRE(world.RunUntil([&] { return world.Finished("gated"); }));
+}
+
+TEST_CASE("The Workload of a Job that has left its queue is not made again once it is deleted") {
+  World world;
+  world.Start();
+  world.MakeQueues("0");
+  world.Create(JobOf("left", {{"labels", {{"kueue.x-k8s.io/queue-name", "lq"}}}}));
+  REQUIRE(world.RunUntil([&] { return !world.WorkloadOf("left").is_null(); }));
+  SetLabel(world, "jobs", "team", "left", "kueue.x-k8s.io/queue-name", nullptr);
+  world.RunFor(seconds(5));
+  if (const Json workload = world.WorkloadOf("left"); !workload.is_null()) {
+    world.Delete("workloads", "team", Text(At(workload, "metadata", "name")));
+  }
+  world.RunFor(minutes(2));
+  CHECK(world.WorkloadOf("left").is_null());
+  SetLabel(world, "jobs", "team", "left", "kueue.x-k8s.io/queue-name", "lq");
+  REQUIRE(world.RunUntil([&] { return !world.WorkloadOf("left").is_null(); }));
 }
 
 }  // namespace

@@ -191,6 +191,7 @@ TEST_CASE("A quantity that is merely absurd is read, up to what can be counted")
   MakeOther(world);
   world.Patch("clusterqueues", "", "cq", {{"spec", {{"resourceGroups", Quotas("1e999999", "f")}}}});
   world.Patch("clusterqueues", "", "other", {{"spec", {{"resourceGroups", Quotas("1e-99999999999", "g")}}}});
+  world.RunFor(std::chrono::seconds(1));  // Jobs come by another watch
   world.MakeJob("goes", 1000, 5);
   world.MakeJob("waits", 1, 5, "other");
   CHECK(world.RunUntil([&] { return world.Finished("goes") && WaitOf(world, "waits") == "NeverFits"; }));

@@ -8,6 +8,8 @@ namespace {
 // Names recorded from the reference (golden cases simple-run-complete, long-names).
 TEST_CASE("A Workload is named by its owner's kind, name and a hash of its identity") {
   CHECK(WorkloadName("Job", "batch", "train", "2100f838-5894-4f49-990a-a46a0253172d") == "job-train-0d852");
+  // Of generation 4 of an elastic Job: the SHA-1 of the same with "\n4" at its end.
+  CHECK(WorkloadName("Job", "batch", "train", "2100f838-5894-4f49-990a-a46a0253172d", "4") == "job-train-1e31a");
   CHECK(WorkloadName("Job", "batch", "mix", "db2c37fe-0d87-4faf-b8ab-b76b91e4521e") == "job-mix-284b0");
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("A Workload whose time is over tells so until somebody activates it, a
   const std::string target =
       "DeactivationTarget=True/MaximumExecutionTimeExceeded: exceeding the maximum execution time";
   const std::string evicted = "Evicted=True/DeactivatedDueToMaximumExecutionTimeExceeded: " + why;
-  Eviction over = StoppedAt(30, "Deactivated", DeactivationMessage("exceeding the maximum execution time"));
+  Eviction over = StoppedAt(30, "Deactivated", TimeOverEviction().message);
   over.underlying_cause = kMaxExecTimeExceeded;
   over.totals = {{"Deactivated", "MaximumExecutionTimeExceeded", 1}};
   WorkloadFacts facts = Admitted();
@@ -286,7 +286,7 @@ TEST_CASE("The spec of a Workload follows its Job's original template, not what 
   WorkloadBody body;
   body.ns = "team";
   body.name = "job-train-0d852";
-  body.labels = ProjectLabels(job, {"kueue.x-k8s.io/queue-name", "absent"});
+  body.labels = ProjectLabels(job, {"kueue.x-k8s.io/queue-name", "absent"}, "job");
   body.annotations = ProjectAnnotations(job, {1, 2});
   body.owner = {"batch/v1", "Job", "train", "job-uid"};
   body.spec = spec;

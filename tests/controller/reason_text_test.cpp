@@ -136,6 +136,54 @@ TEST_CASE("What is short is told with the numbers of the quota or limit in the w
         "cleared when that is raised, or the Job asks for less");
 }
 
+TEST_CASE("Room on machines is told with how many have a place, and the largest free block") {
+  Obstacle o;
+  o.kind = ObstacleKind::kNoRoom;
+  o.pod_set = "main";
+  o.flavor = "h100";
+  o.machines = gang::RoomProblem{3, 8, "nvidia.com/gpu", Amount{8}, Amount{6}, "n17", true};
+  const auto text = [&o] { return WaitMessage({ReasonCode::kTopologyPlacementFailed, {o}, {}}); };
+  CHECK(
+      text() ==
+      "3 of 8 pods have a place: the largest free block of nvidia.com/gpu on flavor h100 is 6, on node n17; 8 needed; "
+      "cleared when machines become free");
+  CHECK(ReasonMessage({ReasonCode::kTopologyPlacementFailed, {o}, {}}) ==
+        "couldn't assign flavors to pod set main: 3 of 8 pods have a place: the largest free block of nvidia.com/gpu "
+        "on flavor h100 is 6, on node n17; 8 needed");
+  o.machines->resource = "memory";
+  o.machines->needed = Amount{2LL << 30};
+  o.machines->largest = Amount{512LL << 20};
+  o.machines->proven = false;
+  CHECK(text() ==
+        "3 of 8 pods have a place: the largest free block of memory on flavor h100 is 512Mi, on node n17; 2Gi needed "
+        "(the search ended before this was proven); cleared when machines become free");
+  o.machines = gang::RoomProblem{0, 8, "memory", Amount{1}, Amount{1}, "n17", true};
+  CHECK(text() ==
+        "0 of 8 pods have a place: no node of flavor h100 has all that one more asks for, most of them lack memory; "
+        "cleared when machines become free");
+  o.machines = gang::RoomProblem{0, 8, "", {}, {}, "", true};
+  CHECK(text() ==
+        "0 of 8 pods have a place: no node of flavor h100 takes such pods; cleared when machines become free");
+}
+
+TEST_CASE("Of more pods of an elastic Job it is told what binds them to those that run") {
+  Obstacle other = Quota(ObstacleKind::kOriginalFlavor, "cpu", 0, 0);
+  other.object = "g";
+  const Reason flavor{ReasonCode::kNoMatchingFlavor, {other}, {}};
+  CHECK(
+      ReasonMessage(flavor) ==
+      "couldn't assign flavors to pod set main: could not assign f flavor since the original workload is assigned: g");
+  CHECK(WaitMessage(flavor) ==
+        "could not assign f flavor since the original workload is assigned: g; cleared when its ClusterQueue has that "
+        "flavor again, or the Job its former size");
+  const Reason queue{ReasonCode::kNoMatchingFlavor, {Named(ObstacleKind::kOriginalQueue, "cq")}, {}};
+  CHECK(engine::Name(engine::WaitCodeOf(queue)) == "OriginalClusterQueue");
+  CHECK(
+      WaitMessage(queue) ==
+      "the original workload is admitted by ClusterQueue cq, and its LocalQueue leads elsewhere; cleared when it leads "
+      "there again, or the Job has its former size");
+}
+
 TEST_CASE("A blocker is named where its name is known, else by its UID") {
   Reason reason{ReasonCode::kPendingEvaluation, {Named(ObstacleKind::kBehindStrictHead, "u")}, {{"u", "team", "big"}}};
   CHECK(WaitMessage(reason) ==
@@ -183,11 +231,24 @@ TEST_CASE("Fresh numbers alone are not another reason") {
   CHECK_FALSE(SameKind(a, b));
 }
 
+TEST_CASE("A gang that was resized is told anew how many of its pods have a place") {
+  Reason a{ReasonCode::kTopologyPlacementFailed, {Obstacle{}}, {}};
+  a.obstacles[0].kind = ObstacleKind::kNoRoom;
+  a.obstacles[0].machines = gang::RoomProblem{4, 8, "cpu", Amount{1}, Amount{0}, "n1", true};
+  Reason b = a;
+  b.obstacles[0].machines->placed = 3;
+  CHECK(SameKind(a, b));
+  b.obstacles[0].machines->wanted = 5;
+  CHECK_FALSE(SameKind(a, b));
+}
+
 TEST_CASE("Only workloads that reached a queue have been evaluated") {
   CHECK_FALSE(WasEvaluated({}));
   CHECK_FALSE(WasEvaluated({ReasonCode::kSuspended, {Named(ObstacleKind::kLocalQueueStopped, "lq")}, {}}));
   CHECK(WasEvaluated({ReasonCode::kMisconfigured, {Named(ObstacleKind::kNamespaceMismatch, "cq")}, {}}));
 }
+
+std::string Cut(const std::string& text, const std::string& before) { return text.substr(0, text.find(before)); }
 
 // Golden case preemption.
 TEST_CASE("A preemption names both sides, and what is not known as UNKNOWN") {
@@ -197,6 +258,40 @@ TEST_CASE("A preemption names both sides, and what is not known as UNKNOWN") {
   CHECK(EvictedMessage(engine::EvictionReason::kClusterQueueStopped, {}) == "The ClusterQueue is stopped");
   CHECK(EvictedMessage(engine::EvictionReason::kLocalQueueStopped, {}) == "The LocalQueue is stopped");
   CHECK(EvictedMessage(engine::EvictionReason::kDeactivated, {}) == "The workload is deactivated");
+  EvictionFacts facts;
+  facts.without_place = 2;
+  CHECK(EvictedMessage(engine::EvictionReason::kNodeFailures, facts) ==
+        "No node had a place for 2 of its pods for too long");
+}
+
+TEST_CASE("Of a message about preemption the preemptor can be read again") {
+  const auto message = [](const std::string& workload, const std::string& job) {
+    return EvictedMessage(engine::EvictionReason::kInCohortReclamation, {workload, job, "/all/a", "/all/b"});
+  };
+  CHECK(PreemptorIn(message("w-1", "j-1")) == "j-1");
+  CHECK(PreemptorIn(message("", "j-1")) == "j-1");
+  CHECK(PreemptorIn(message("w-1", "")) == "w-1");  // no Job stands behind it
+  CHECK(PreemptorIn(message("", "")).empty());
+  CHECK(PreemptorIn(Cut(message("w-1", "j-1"), ") due to ")).empty());
+  CHECK(PreemptorIn(Cut(message("w-1", "j-1"), ", JobUID: ")).empty());
+  CHECK(PreemptorIn("Job is " + message("w-1", "j-1")).empty());
+  CHECK(PreemptorIn("The ClusterQueue is stopped").empty());
+  CHECK(PreemptorIn("").empty());
+}
+
+TEST_CASE("The reason of an eviction is found again in what the objects show of it") {
+  using engine::EvictionReason;
+  for (const EvictionReason reason :
+       {EvictionReason::kInClusterQueue, EvictionReason::kInCohortReclamation, EvictionReason::kInCohortFairSharing,
+        EvictionReason::kInCohortReclaimWhileBorrowing, EvictionReason::kClusterQueueStopped,
+        EvictionReason::kLocalQueueStopped, EvictionReason::kDeactivated}) {
+    CHECK(DecidedReason(EvictedReason(reason), PreemptedReason(reason)) == reason);
+  }
+  // No engine's: a gang that was edited, one that ran too long, and what nobody ever decided.
+  CHECK_FALSE(DecidedReason("NoMatchingWorkload", "").has_value());
+  CHECK_FALSE(DecidedReason("DeactivatedDueToMaximumExecutionTimeExceeded", "").has_value());
+  CHECK_FALSE(DecidedReason("Preempted", "").has_value());
+  CHECK_FALSE(DecidedReason("ClusterQueueStopped", "InClusterQueue").has_value());
 }
 
 TEST_CASE("A long text is cut between characters") {

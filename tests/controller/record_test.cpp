@@ -25,6 +25,7 @@ Record FullRecord() {
   record.requests = WrittenRequests{{"cpu", Amount{1000}}};
   record.max_execution_seconds = 3600;
   record.past_execution_seconds = 40;
+  record.slice = 7;
   record.resumed = 2;
   Eviction eviction;
   eviction.reason = "Preempted";

@@ -2,6 +2,7 @@
 // What is right is kueue_semantics 2.4, 2.8 and 1.9, user_pains H7, H10 and H18.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "muster/controller/names.h"
 #include "world.h"
 
@@ -16,9 +17,6 @@ using sim::Text;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 Options Keep(std::optional<Duration> after_finished, std::optional<Duration> after_deactivated = std::nullopt) {
   Options options = World::DefaultOptions();
   options.retention = {after_finished, after_deactivated};

@@ -2,6 +2,7 @@
 // deleted). The Job's own has the deterministic name of section 2.2, or is one that Kueue reserved quota for.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -10,10 +11,6 @@ namespace {
 using sim::At;
 using sim::Json;
 using sim::Text;
-
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 
 // As a user makes it, who knows the Job: inactive, which would stop the gang if it counted.
 Json SecondWorkload(const World& world, const std::string& name, const std::string& job) {
@@ -189,6 +186,31 @@ TEST_CASE("The name that a Job's Workload would have is taken by another's: the 
   REQUIRE(world.RunUntil([&] { return world.Finished("train"); }, std::chrono::minutes(10)));
   CHECK(stops.count() == 0);
   CHECK_FALSE(Messages(world, "WorkloadRefused").empty());
+}
+
+TEST_CASE("All Workloads beside a Job's own are deleted, though one of them cannot be") {
+  World world;
+  world.Start();
+  world.MakeQueues("4");
+  world.MakeJob("train", 2, 300);
+  REQUIRE(world.RunUntil([&] { return sim::HasCondition(world.WorkloadOf("train"), "Admitted"); }));
+  sim::FaultRule rule;
+  rule.user = World::kMuster;
+  rule.verbs = {"delete"};
+  rule.resource = "workloads";
+  rule.name = GENERATE("second-a", "second-c", "second-e");
+  rule.times = -1;
+  rule.fault.kind = sim::Fault::Kind::kAnswer;
+  rule.fault.status = 403;
+  world.server.faults().Add(rule);
+  const std::vector<std::string> names = {"second-a", "second-b", "second-c", "second-d", "second-e"};
+  for (const std::string& name : names) world.Create(SecondWorkload(world, name, "train"));
+  world.RunFor(std::chrono::seconds(30));
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(Gone(world, name) == (name != rule.name));
+  }
+  CHECK(sim::HasCondition(world.WorkloadOf("train"), "Admitted"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // knows whether it was applied.
 #include <catch2/catch.hpp>
 
+#include "drills.h"
 #include "world.h"
 
 namespace muster::controller {
@@ -17,9 +18,6 @@ using std::chrono::seconds;
 constexpr const char* kNoMatch =
     "NoMatchingWorkload: No matching Workload; restoring pod templates according to existent Workload";
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 // "Status/Reason: message"
 std::string ConditionOf(const World& world, const std::string& job, const std::string& type) {
   const Json workload = world.WorkloadOf(job);
@@ -38,10 +36,6 @@ std::string Notes(const World& world, const std::string& job, const std::string&
   }
   return out;
 }
-int64_t Reserving(const World& world) {
-  return sim::Number(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads"), -1);
-}
-
 // Made so that its parallelism alone says how many pods it has.
 void MakeScalable(World& world, const std::string& name, int parallelism, int run_seconds, int completions = 2000) {
   Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team",

@@ -49,6 +49,8 @@ TEST_CASE("an API server without mutating policies is told of, once, and they ar
   for (const PolicyExpectation& policy : ExpectedPolicies(PolicyOptionsOf(options))) {
     if (policy.kind.starts_with("Validating")) expected.push_back(policy.kind + " " + policy.name + " is missing");
   }
+  expected.emplace_back(
+      "policies are put in force by applying what \"muster policies\" prints with Muster's configuration");
   CHECK(problems == expected);
 }
 

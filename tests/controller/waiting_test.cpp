@@ -63,6 +63,7 @@ TEST_CASE("A Job outside of a LimitRange waits with resource, value, limit and t
   world.MakeQueues("4");
   world.Create(Json::parse(R"({"apiVersion":"v1","kind":"LimitRange","metadata":{"namespace":"team","name":"small"},
     "spec":{"limits":[{"type":"Container","max":{"cpu":"500m"}}]}})"));
+  world.RunFor(std::chrono::seconds(1));  // Jobs come by another watch
   world.MakeJob("train", 1, 5);
   REQUIRE(world.RunUntil([&] { return !Reserved(world, "train").empty(); }));
   CHECK(Reserved(world, "train") ==

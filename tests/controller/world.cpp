@@ -1,6 +1,9 @@
 #include "world.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include "muster/sim/json_patch.h"
 
 namespace muster::controller {
 
@@ -32,6 +35,12 @@ Options World::DefaultOptions() {
 }
 
 Process& World::Start(const std::string& identity, Options options) {
+  Process& process = Launch(identity, std::move(options));
+  if (identity.empty() && processes.size() == 1) RunUntil([&process] { return process.controller->health().leading; });
+  return process;
+}
+
+Process& World::Launch(const std::string& identity, Options options) {
   processes.push_back(std::make_unique<Process>());
   Process& process = *processes.back();
   process.identity = identity;
@@ -43,9 +52,8 @@ Process& World::Start(const std::string& identity, Options options) {
   process.client = std::make_unique<k8s::Client>(env, process.transport.get(), k8s::ClientOptions{});
   options.leader_elect = !identity.empty();
   options.lease.identity = identity;
-  process.controller =
-      std::make_unique<Controller>(env, process.client.get(), &process.room, options, &process.telemetry,
-                                   [&process](const std::string&) { process.lost_leadership = true; });
+  process.controller = std::make_unique<Controller>(env, process.client.get(), options, &process.telemetry,
+                                                    [&process](const std::string&) { process.lost_leadership = true; });
   process.source->Post([&process] { process.controller->Start(); });
   return process;
 }
@@ -117,9 +125,24 @@ void World::MakeQueues(const std::string& cpu) {
   Create(std::move(queue));
   Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"LocalQueue",
     "metadata":{"name":"lq","namespace":"team"},"spec":{"clusterQueue":"cq","stopPolicy":"None"}})"));
+  const bool led = std::ranges::any_of(
+      processes, [](const auto& p) { return p->controller != nullptr && p->controller->health().leading; });
+  if (!led) return;
+  AwaitActive("clusterqueues", "", "cq");
+  AwaitActive("localqueues", "team", "lq");
 }
 
-Json World::MakeJob(const std::string& name, int pods, int seconds, const std::string& queue) {
+void World::AwaitActive(const std::string& plural, const std::string& ns, const std::string& name) {
+  REQUIRE(RunUntil([&] {
+    const Json now = Get(plural, ns, name);
+    const Json& active = sim::FindCondition(sim::At(now, "status", "conditions"), "Active");
+    const int64_t generation = sim::Number(sim::At(now, "metadata", "generation"), -1);
+    return sim::Text(sim::Get(active, "status")) == "True" &&
+           sim::Number(sim::Get(active, "observedGeneration")) == generation;
+  }));
+}
+
+Json World::MakeJob(const std::string& name, int pods, int seconds, const std::string& queue, const Json& merge) {
   Json job = Json::parse(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","labels":{}},
     "spec":{"suspend":true,"template":{"metadata":{"annotations":{}},"spec":{"restartPolicy":"Never","containers":[
       {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}})");
@@ -128,6 +151,7 @@ Json World::MakeJob(const std::string& name, int pods, int seconds, const std::s
   job["spec"]["parallelism"] = pods;
   job["spec"]["completions"] = pods;
   job["spec"]["template"]["metadata"]["annotations"]["muster.dev/run-seconds"] = std::to_string(seconds);
+  sim::ApplyMergePatch(merge, &job);
   return Create(std::move(job));
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "muster/controller/controller.h"
-#include "muster/gang/room.h"
 #include "muster/k8s_client/client.h"
 #include "muster/sim/controllers.h"
 #include "muster/sim/executor.h"
@@ -24,12 +23,33 @@ namespace muster::controller {
 class CountingTelemetry final : public engine::Telemetry {
  public:
   void AdmissionAttempt(bool, Duration) override { ++attempts; }
-  void QuotaReserved(const engine::QueueRef&, Duration) override { ++reserved; }
-  void Admitted(const engine::QueueRef&, Duration, Duration) override { ++admitted; }
-  void Evicted(const engine::QueueRef&, const std::string& reason, const std::string&, bool) override {
-    ++evicted[reason];
+  void QuotaReserved(const engine::QueueRef&, Duration wait) override {
+    ++reserved;
+    reserved_after.push_back(wait);
   }
+  void Admitted(const engine::QueueRef&, Duration wait, Duration) override {
+    ++admitted;
+    admitted_after.push_back(wait);
+  }
+  void Evicted(const engine::QueueRef&, const std::string& reason, const std::string& cause, int64_t pods,
+               bool) override {
+    ++evicted[reason];
+    pods_evicted += pods;
+    ++evicted_for[cause];
+  }
+  void Preempted(const std::string& queue, const std::string& reason) override { ++preempted[queue + " " + reason]; }
+  void TargetsRecomputed(const engine::TargetRecomputations& made) override {
+    recomputed[made.cluster_queue + " " + std::string(engine::Name(made.result))] += made.count;
+  }
+  void SliceReplaced(const engine::QueueRef& queue) override { ++slices_replaced[queue.cluster_queue]; }
   void EvictionDone(const engine::QueueRef&, const std::string&, Duration) override { ++evictions_done; }
+  void PodsReady(const engine::QueueRef&, Duration wait, Duration since_admission) override {
+    ready.push_back(wait);
+    until_ready.push_back(since_admission);
+  }
+  void ReadyPodsEvicted(const engine::QueueRef&, const std::string&, const std::string&, Duration ready_for) override {
+    ready_to_evicted.push_back(ready_for);
+  }
   void Finished(const engine::QueueRef&, Duration) override { ++finished; }
   void WorkloadCreated(const std::string&, Duration) override { ++workloads_created; }
   void Write(const std::string&, const std::string&, int, Duration) override { ++writes; }
@@ -38,7 +58,17 @@ class CountingTelemetry final : public engine::Telemetry {
   int attempts = 0;
   int reserved = 0;
   int admitted = 0;
+  std::vector<Duration> reserved_after;  // since the creation or the last requeue, as is the next
+  std::vector<Duration> admitted_after;
   std::map<std::string, int> evicted;
+  std::map<std::string, int> evicted_for;  // by underlying cause
+  int64_t pods_evicted = 0;
+  std::vector<Duration> ready;
+  std::vector<Duration> until_ready;
+  std::vector<Duration> ready_to_evicted;
+  std::map<std::string, int> preempted;        // by "queue reason"
+  std::map<std::string, int64_t> recomputed;   // by "queue result"
+  std::map<std::string, int> slices_replaced;  // by ClusterQueue
   int evictions_done = 0;
   int finished = 0;
   int workloads_created = 0;
@@ -54,7 +84,6 @@ struct Process {
   std::unique_ptr<k8s::Transport> transport;
   std::unique_ptr<k8s::Client> client;
   CountingTelemetry telemetry;
-  gang::UncheckedRoom room;
   std::unique_ptr<Controller> controller;
   bool lost_leadership = false;
 };
@@ -68,6 +97,8 @@ class World {
   ~World();
 
   // `identity` empty: leader election off.
+  Process& Launch(const std::string& identity = "", Options options = DefaultOptions());
+  // The same. The first one without election decides when this returns, if it comes to that within a minute.
   Process& Start(const std::string& identity = "", Options options = DefaultOptions());
   // As SIGKILL.
   void Kill(Process& process);
@@ -88,10 +119,16 @@ class World {
     return executor.RunUntil(predicate, timeout);
   }
 
-  // A flavor "f", ClusterQueue "cq" with `cpu` of it, LocalQueue "lq" in namespace "team".
+  // A flavor "f", ClusterQueue "cq" with `cpu` of it, LocalQueue "lq" in namespace "team". Where somebody leads, they
+  // are known to it when this returns.
   void MakeQueues(const std::string& cpu);
+  // Until a queue is shown to be active as it is now, so that its flavors and checks are known too: which of two
+  // watches is ahead is chance, and a Job that comes next might be seen before them.
+  void AwaitActive(const std::string& plural, const std::string& ns, const std::string& name);
   // A suspended Job of `pods` pods of 1 cpu each that run for `seconds`.
-  sim::Json MakeJob(const std::string& name, int pods, int seconds, const std::string& queue = "lq");
+  // `merge`: what it has beside that.
+  sim::Json MakeJob(const std::string& name, int pods, int seconds, const std::string& queue = "lq",
+                    const sim::Json& merge = sim::Json::object());
   bool Finished(const std::string& name) const;
   sim::Json WorkloadOf(const std::string& job) const;
 

@@ -177,6 +177,48 @@ TEST_CASE("at the limit of unwritten claims nothing more is admitted until answe
   CHECK(cluster.Run(At(103)) == Uids{"d"});
 }
 
+TEST_CASE("an eviction whose write was refused comes again when its time has come, while it is still wanted") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "", 10));
+  cluster.Submit(Gang("a", "q", 4));
+  REQUIRE(cluster.Run() == Uids{"a"});
+  Workload stopped = Gang("a", "q", 4);
+  stopped.active = false;
+  cluster.Submit(stopped);
+  cluster.Run();
+  REQUIRE(cluster.Evictions().size() == 1);
+  cluster.Run(At(101));
+  CHECK(cluster.Evictions().empty());
+
+  cluster.Apply(EvictionRefused{"a", cluster.claims["a"], At(110)});
+  CHECK(cluster.engine.NextDue() == At(110));
+  cluster.Run(At(109));
+  CHECK(cluster.Evictions().empty());
+  cluster.Run(At(110));
+  REQUIRE(cluster.Evictions().size() == 1);
+  CHECK(cluster.Evictions()[0].reason == EvictionReason::kDeactivated);
+  CHECK(cluster.Evictions()[0].claim == cluster.claims["a"]);
+
+  // What is due first counts: that, or the end of another's back-off.
+  for (const int64_t back_off : {115, 125}) {
+    cluster.Apply(EvictionRefused{"a", cluster.claims["a"], At(120)});
+    Workload later = Gang("later", "q", 1);
+    later.not_before = At(back_off);
+    cluster.Submit(later);
+    CHECK(cluster.engine.NextDue() == At(std::min<int64_t>(back_off, 120)));
+    cluster.Apply(WorkloadDeleted{"later"});
+    cluster.Run(At(120));
+    REQUIRE(cluster.Evictions().size() == 1);
+  }
+
+  // It may stay after all.
+  cluster.Apply(EvictionRefused{"a", cluster.claims["a"], WallTime{}});
+  cluster.Submit(Gang("a", "q", 4));
+  cluster.Run(At(121));
+  CHECK(cluster.Evictions().empty());
+  CHECK(cluster.PlaceOf("a") == WorkloadView::Place::kHolding);
+}
+
 TEST_CASE("claim ids are read back as they are written") {
   CHECK(ClaimId{12, 345}.ToString() == "12-345");
   CHECK(ClaimId::Parse("12-345") == ClaimId{12, 345});

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "muster/engine/engine.h"
-#include "muster/gang/room.h"
 #include "muster/gang/shape.h"
 
 namespace muster::engine {
@@ -70,7 +69,7 @@ inline Workload Gang(const std::string& uid, const std::string& queue, int32_t p
 // The engine, validated after each event, with helpers that play the outside world.
 class Cluster {
  public:
-  explicit Cluster(EngineOptions options = {}) : engine(options, &room_) {
+  explicit Cluster(EngineOptions options = {}) : engine(options) {
     Apply(FlavorChanged{ResourceFlavor{"f", {}, {}, {}, ""}});
     Apply(NamespaceChanged{Namespace{"ns", {}}});
   }
@@ -85,7 +84,7 @@ class Cluster {
   }
   void Submit(const Workload& workload) { Apply(WorkloadChanged{workload}); }
 
-  // Decides; every start succeeds at once. RETURNS: who was admitted, in order.
+  // Decides; every start succeeds at once. RETURNS: who was admitted, in order; with a + those that got more pods.
   std::vector<std::string> Run(WallTime now = At(100)) {
     std::vector<std::string> admitted;
     last = engine.Decide(now);
@@ -95,6 +94,10 @@ class Cluster {
         admitted.push_back(admit->uid);
         claims[admit->uid] = admit->claim;
         Apply(ClaimWritten{admit->uid, admit->claim});
+      }
+      if (const auto* grow = std::get_if<Grow>(&decision)) {
+        admitted.push_back(grow->uid + "+");
+        Apply(GrowthWritten{grow->uid, grow->claim});
       }
     }
     return admitted;
@@ -109,6 +112,23 @@ class Cluster {
     }
     return evictions;
   }
+  // "uid for preemptor", in the order of the decisions.
+  std::vector<std::string> Preempted() const {
+    std::vector<std::string> preempted;
+    for (const Evict& evict : Evictions()) preempted.push_back(evict.uid + " for " + evict.preemptor_uid);
+    return preempted;
+  }
+  // It was told to go: the write has arrived, its pods still run.
+  void Stop(const std::string& uid) { Apply(ClaimLeaving{uid, claims.at(uid)}); }
+  // Its pods are gone, and it queues again.
+  void Leave(const std::string& uid) {
+    Stop(uid);
+    Apply(ClaimGone{uid, claims.at(uid)});
+  }
+  // All that were told to go in the last run are gone at once.
+  void LeaveAll() {
+    for (const Evict& evict : Evictions()) Leave(evict.uid);
+  }
   std::optional<Reason> HoldOf(const std::string& uid) const {
     std::optional<Reason> reason;
     for (const Decision& decision : last) {
@@ -119,10 +139,6 @@ class Cluster {
   WorkloadView::Place PlaceOf(const std::string& uid) const { return engine.ViewWorkload(uid)->place; }
   Amount Reserved(const std::string& queue) const { return engine.ViewClusterQueue(queue).usage.at(0).reserved; }
 
- private:
-  gang::UncheckedRoom room_;
-
- public:
   EngineSet engine;
   std::vector<Decision> last;
   std::map<std::string, ClaimId> claims;

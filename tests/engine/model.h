@@ -28,14 +28,16 @@ struct Model {
     ClaimId id;
     ClaimState state = ClaimState::kPlanned;
     Admission admission;
-    bool evicted = false;  // was told to go
+    bool evicted = false;                      // was told to go
+    std::string preemptor_uid{};               // for whom, if for somebody
+    std::optional<Admission> before_growth{};  // while the write that adds pods has no answer
   };
   std::map<std::string, Cohort> cohorts;
   std::map<std::string, ClusterQueue> queues;
   std::map<std::string, LocalQueue> local_queues;
   std::map<std::string, Workload> workloads;
   std::map<std::string, Holding> holdings;
-  std::map<std::string, WallTime> not_before;  // of those whose start was refused
+  std::map<std::string, WallTime> not_before;  // of those whose start, or growth, was refused
   std::set<std::string> flavors;
   Labels labels;  // of the namespace
 
@@ -53,6 +55,17 @@ struct Model {
       }
     }
     return {};
+  }
+
+  // How many pods it waits for besides those that it holds; 0 unless it is elastic.
+  int32_t MissingPods(const std::string& uid) const {
+    const auto it = holdings.find(uid);
+    const Workload& workload = workloads.at(uid);
+    if (it == holdings.end() || !workload.elastic) return 0;
+    const Holding& holding = it->second;
+    if (holding.evicted || holding.before_growth.has_value()) return 0;
+    if (holding.state != ClaimState::kWritten && holding.state != ClaimState::kActive) return 0;
+    return workload.pod_sets.at(0).count - holding.admission.pod_sets.at(0).count;
   }
 
   // The ClusterQueue that a workload waits in; null: in none.
@@ -77,6 +90,7 @@ struct Model {
   // Its pods must go: its queues are drained, or it was deactivated.
   bool MustGo(const std::string& uid) const {
     const ClaimState state = holdings.at(uid).state;
+    if (holdings.at(uid).before_growth.has_value()) return false;
     return (state == ClaimState::kWritten || state == ClaimState::kActive) && MayNotStay(uid);
   }
   bool MayNotStay(const std::string& uid) const {

@@ -1,5 +1,5 @@
 // Why each workload waits: one stable code, the numbers, who is in the way; and the counts by code.
-// The amounts are counted by hand; formulas: kueue_semantics 5.1.
+// The amounts are counted by hand; formulas: kueue_semantics 5.1. user_pains G1.
 #include <catch2/catch.hpp>
 
 #include "cluster.h"
@@ -225,7 +225,7 @@ TEST_CASE("queues that are missing, stopped or not in order each have a code, an
   queue = CpuQueue("q", "", 4);
   cluster.Apply(FlavorChanged{ResourceFlavor{"f", {}, {}, {}, "topology", ""}});
   cluster.Apply(ClusterQueueChanged{queue});
-  becomes(WaitCode::kUnsupported);
+  becomes(WaitCode::kTopologyMissing);
   cluster.Apply(FlavorChanged{ResourceFlavor{"f", {}, {}, {}, ""}});
   queue.namespace_selector = LabelSelector{{{"team", "a"}}, {}};
   cluster.Apply(ClusterQueueChanged{queue});
@@ -234,6 +234,30 @@ TEST_CASE("queues that are missing, stopped or not in order each have a code, an
   cluster.Apply(ClusterQueueChanged{queue});
   CHECK(cluster.Run().size() == 1);
   CHECK(AllCounted(cluster, "q") == 0);
+}
+
+TEST_CASE("who is parked is told when its queue does not take its namespace any more, or does again") {
+  Cluster cluster;
+  ClusterQueue queue = CpuQueue("q", "", 4);
+  cluster.AddQueue(queue);
+  cluster.Submit(Gang("holds", "q", 4, 1));
+  REQUIRE(cluster.Run().size() == 1);
+  cluster.Submit(Gang("waits", "q", 1, 2));
+  cluster.Run();
+  CHECK(WaitCodeOf(*cluster.HoldOf("waits")) == WaitCode::kQuotaInUse);
+  queue.namespace_selector = LabelSelector{{{"team", "a"}}, {}};
+  cluster.Apply(ClusterQueueChanged{queue});
+  cluster.Run();
+  REQUIRE(cluster.HoldOf("waits").has_value());
+  CHECK(WaitCodeOf(*cluster.HoldOf("waits")) == WaitCode::kNamespaceMismatch);
+  cluster.Apply(NamespaceChanged{Namespace{"ns", {{"team", "a"}}}});
+  cluster.Run();
+  REQUIRE(cluster.HoldOf("waits").has_value());
+  CHECK(WaitCodeOf(*cluster.HoldOf("waits")) == WaitCode::kQuotaInUse);
+  cluster.Apply(NamespaceChanged{Namespace{"ns", {}}});
+  cluster.Run();
+  REQUIRE(cluster.HoldOf("waits").has_value());
+  CHECK(WaitCodeOf(*cluster.HoldOf("waits")) == WaitCode::kNamespaceMismatch);
 }
 
 TEST_CASE(
@@ -326,6 +350,7 @@ TEST_CASE("a workload of many equals has the numbers of the last that was looked
   }
 }
 
+// user_pains F10
 TEST_CASE("what waits is summed up by resource, by kind, and by age") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 4));

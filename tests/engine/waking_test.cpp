@@ -12,15 +12,18 @@ namespace {
 using Uids = std::vector<std::string>;
 using Place = WorkloadView::Place;
 
-// The machines of flavor `a` have no place for anybody.
-class FullMachines final : public gang::Room {
- public:
-  gang::FitAnswer Fit(const gang::PodGroup&, std::string_view flavor, const gang::WhatIf&) const override {
-    gang::FitAnswer answer;
-    answer.verdict = flavor == "a" ? gang::FitAnswer::Verdict::kDoesNotFit : gang::FitAnswer::Verdict::kFits;
-    return answer;
+// The one machine of flavor `a` has no place for anybody, that of `b` for all.
+void AddMachines(EngineSet* engine) {
+  for (const char* name : {"a", "b"}) {
+    engine->Apply(FlavorChanged{ResourceFlavor{name, {{"pool", name}}, {}, {}, ""}});
+    gang::Node node;
+    node.name = std::string("n") + name;
+    node.labels = {{"pool", name}};
+    node.ready = true;
+    node.allocatable = {{"cpu", Amount{name == std::string("a") ? 0 : 100}}, {"pods", Amount{100}}};
+    engine->Apply(NodeChanged{node});
   }
-};
+}
 
 ClusterQueue WithFlavors(const std::string& name, const std::string& cohort, const std::vector<std::string>& flavors) {
   ClusterQueue queue = CpuQueue(name, cohort, 0);
@@ -56,9 +59,10 @@ TEST_CASE("a gang with one pod set that has no quota is parked, whatever flavors
 
 // C7: an event of the cohort between any two passes, and not one is enough for both flavors.
 TEST_CASE("the search goes on at the second flavor though something changes all the time") {
-  const FullMachines room;
-  EngineSet engine({}, &room);
-  for (const char* name : {"a", "b"}) engine.Apply(FlavorChanged{ResourceFlavor{name, {}, {}, {}, ""}});
+  EngineOptions options;
+  options.machines = true;
+  EngineSet engine(options);
+  AddMachines(&engine);
   engine.Apply(NamespaceChanged{Namespace{"ns", {}}});
   for (const char* name : {"q", "busy"}) {
     engine.Apply(ClusterQueueChanged{WithFlavors(name, "all", name == std::string("q") ? Uids{"a", "b"} : Uids{"b"})});

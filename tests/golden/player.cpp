@@ -33,6 +33,7 @@ Kind KindOf(const std::string& kind) {
       {"LocalQueue", {"/apis/kueue.x-k8s.io/v1beta2", "localqueues", true}},
       {"ClusterQueue", {"/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", false}},
       {"Cohort", {"/apis/kueue.x-k8s.io/v1beta2", "cohorts", false}},
+      {"AdmissionCheck", {"/apis/kueue.x-k8s.io/v1beta2", "admissionchecks", false}},
       {"ResourceFlavor", {"/apis/kueue.x-k8s.io/v1beta2", "resourceflavors", false}},
       {"WorkloadPriorityClass", {"/apis/kueue.x-k8s.io/v1beta2", "workloadpriorityclasses", false}}};
   const auto it = kinds.find(kind);
@@ -127,11 +128,14 @@ void Player::Advance(const Objects& seen) {
   NextStep({});
 }
 
-// What runs for a limited time is shown for a moment only.
+// What runs for a limited time, or waits for one, is shown for a moment only.
 std::chrono::milliseconds Player::Still() const {
   for (const Json& workload : At(step(), "then", "workloads")) {
     const bool runs = sim::HasCondition(workload, "Admitted") && Flag(At(workload, "spec", "active"));
-    if (runs && !At(workload, "spec", "maximumExecutionTimeSeconds").is_null()) return pace_.still / 4;
+    const bool limited = !At(workload, "spec", "maximumExecutionTimeSeconds").is_null() ||
+                         (!ConfigOf(recording_).empty() && !sim::HasCondition(workload, "PodsReady"));
+    if (runs && limited) return pace_.still / 4;
+    if (At(workload, "status", "requeueState", "requeueAt").is_string()) return pace_.still / 4;
   }
   return pace_.still;
 }

@@ -16,13 +16,6 @@ std::string Unzipped(const std::string& path) {
   return out;
 }
 
-bool Preempts(const Json& cluster_queue) {
-  for (const char* when : {"withinClusterQueue", "reclaimWithinCohort"}) {
-    if (Text(At(cluster_queue, "spec", "preemption", when), "Never") != "Never") return true;
-  }
-  return Text(At(cluster_queue, "spec", "preemption", "borrowWithinCohort", "policy"), "Never") != "Never";
-}
-
 }  // namespace
 
 std::vector<Json> Recordings() {
@@ -37,22 +30,11 @@ std::vector<Json> Recordings() {
   return out;
 }
 
-std::string NotServed(const Json& recording) {
-  if (!At(recording, "kueueConfig", "waitForPodsReady").is_null()) return "waitForPodsReady";
-  for (const Json& step : Get(recording, "steps")) {
-    for (const Json& op : At(step, "do", "ops")) {
-      // A whole object, or what is changed of one.
-      const Json& object = op.contains("object") ? Get(op, "object") : Get(op, "patch");
-      const std::string kind = Text(Get(op.contains("object") ? object : op, "kind"));
-      const Json& spec = Get(object, "spec");
-      if (kind == "AdmissionCheck" || !Get(spec, "admissionChecks").is_null() ||
-          !Get(spec, "admissionChecksStrategy").is_null()) {
-        return "admission checks";
-      }
-      if (kind == "ClusterQueue" && Preempts(object)) return "preemption";
-    }
-  }
-  return "";
+std::string ConfigOf(const Json& recording) {
+  const Json& config = Get(recording, "kueueConfig");
+  std::string out;
+  for (const auto& [key, value] : config.items()) out += key + ": " + value.dump() + "\n";
+  return out;
 }
 
 bool HasJobController(const Json& recording) { return Text(Get(recording, "jobController")) == "real"; }

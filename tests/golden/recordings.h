@@ -20,9 +20,8 @@ using sim::Text;
 // All of jobs.jsonl.gz, as the README beside it says. Fails the test where the file cannot be read.
 std::vector<Json> Recordings();
 
-// What a case is about that is not served yet: "admission checks", "preemption", "waitForPodsReady". Empty: nothing,
-// and the case is to be followed.
-std::string NotServed(const Json& recording);
+// What of the configuration is not as by default, as YAML; empty: nothing.
+std::string ConfigOf(const Json& recording);
 
 // The job controller and the scheduler worked on it; in the others the recording plays the job controller.
 bool HasJobController(const Json& recording);

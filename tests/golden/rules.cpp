@@ -79,13 +79,18 @@ void RecordOnTheJob(const Moment&, Json* wanted, Json* found) {
     Json* job = JobOf(workload, found);
     const Json record = job == nullptr ? Json() : RecordOf(*job);
     const Json& claim = Get(record, "claim");
-    if (claim.is_null() || Get(workload["annotations"], kClaim) == claim) workload["annotations"].erase(kClaim);
+    const bool held_by_itself = Get(workload["labels"], kHolder) == "workload";
+    if (held_by_itself || claim.is_null() || Get(workload["annotations"], kClaim) == claim)
+      workload["annotations"].erase(kClaim);
   }
   for (auto& [name, job] : (*found)["jobs"].items()) {
     const bool suspended = Flag(At(job, "spec", "suspend"));
     if (Text(Get(RecordOf(job), "state")) == (suspended ? "stopped" : "started")) job["annotations"].erase(kRecord);
   }
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["labels"][kHolder] = "job";
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    const bool checked = !At(workload, "status", "admissionChecks").empty();
+    workload["labels"][kHolder] = checked ? "workload" : "job";
+  }
   // What the reference notes on a Job between its two writes of a stop is in the record here.
   for (auto& [name, job] : (*wanted)["jobs"].items()) job["annotations"].erase(kStopping);
 }
@@ -109,8 +114,12 @@ void Twins(const Moment&, Json*, Json* found) {
 
 // ---- life ----
 
-void NoPodsReady(const Moment&, Json* wanted, Json*) {
-  for (auto& [name, workload] : (*wanted)["workloads"].items()) workload["status"]["conditions"].erase("PodsReady");
+// The reference tells of pods as soon as the Workload is there.
+void PodsReadyBesideOthers(const Moment&, Json* wanted, Json*) {
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    Json& conditions = workload["status"]["conditions"];
+    if (conditions.size() == 1) conditions.erase("PodsReady");
+  }
 }
 
 // The reference takes the pods that have ended from those that were asked for: of a partial admission nothing is given
@@ -189,6 +198,32 @@ void TimeStartsAnew(const Moment& moment, Json* wanted, Json*) {
   }
 }
 
+// The reference leaves it waiting for ever, since it still tells that it was not queued again. Here it is tried as
+// before, as often as it may; by the end of the step that is over again.
+void RequeuesStartAnew(const Moment& moment, Json* wanted, Json*) {
+  for (const Json& op : moment.ops) {
+    const std::string name = Text(Get(op, "name"));
+    const bool activates = Text(Get(op, "kind")) == "Workload" && Flag(At(op, "patch", "spec", "active"));
+    if (!activates || !(*wanted)["workloads"].contains(name)) continue;
+    Json& workload = (*wanted)["workloads"][name];
+    Json& conditions = workload["status"]["conditions"];
+    if (Text(At(conditions, "Requeued", "reason")) != "DeactivatedDueToRequeuingLimitExceeded") continue;
+    workload["spec"]["active"] = false;
+    conditions["QuotaReserved"]["reason"] = "Deactivated";
+    conditions["QuotaReserved"]["message"] = "The workload is deactivated";
+    for (Json& eviction : workload["status"]["schedulingStats"]["evictions"]) Add(&eviction, "count", 1);
+    const std::string local_queue = Text(At(workload, "spec", "queueName"));
+    Add(&(*wanted)["localQueues"][local_queue]["status"], "pendingWorkloads", -1);
+    const auto cluster_queue = moment.queues.cluster_queue_of.find(local_queue);
+    Add(&(*wanted)["clusterQueues"][cluster_queue->second]["status"], "pendingWorkloads", -1);
+    const Json& job = workload["ownerReferences"][0]["name"];
+    for (const Json& event : moment.earlier) {
+      const bool about_it = event["name"] == name || event["name"] == job;
+      if (about_it && event["reason"] != "CreatedWorkload") (*wanted)["events"].push_back(event);
+    }
+  }
+}
+
 // ---- quota ----
 
 void CountHeld(const Json& workload, Json* status) {
@@ -212,6 +247,66 @@ void QuotaIsHeldUntilPodsAreInactive(const Moment&, Json* wanted, Json*) {
   }
 }
 
+// ---- checks ----
+
+void Take(const Json& pod_set, Json* usage) {
+  for (Json& flavor : *usage) {
+    for (Json& resource : flavor["resources"]) {
+      const std::string name = Text(Get(resource, "name"));
+      if (Get(Get(pod_set, "flavors"), name) != flavor["name"]) continue;
+      const Amount held = AmountOf(name, At(pod_set, "resourceUsage", name));
+      resource["total"] = FormatAmount(name, AmountOf(name, resource["total"]) - held);
+    }
+  }
+}
+
+// The reference holds the quota for as long as the check says, and evicts then.
+void RetriesGiveQuotaBackAtOnce(const Moment&, Json* wanted, Json*) {
+  const auto condition = [](const char* status, const std::string& reason, const std::string& message) {
+    return Json{{"status", status}, {"reason", reason}, {"message", message}};
+  };
+  for (auto& [name, workload] : (*wanted)["workloads"].items()) {
+    Json& status = workload["status"];
+    const Json& checks = Get(status, "admissionChecks");
+    if (checks.size() != 1 || Get(checks[0], "requeueAfterSeconds").is_null()) continue;
+    Json& events = (*wanted)["events"];
+    if (Get(checks[0], "state") != "Retry") {
+      // Told in the step before.
+      std::erase_if(events.get_ref<Json::array_t&>(), [&name = name](const Json& event) {
+        return event["name"] == name && event["reason"] == "EvictedDueToAdmissionCheck";
+      });
+      continue;
+    }
+    ForEachQueueOf(workload, wanted, [&held = workload](Json* queue) {
+      Add(queue, "reservingWorkloads", -1);
+      Add(queue, "pendingWorkloads", 1);
+      for (const Json& pod_set : At(held, "status", "admission", "podSetAssignments")) {
+        Take(pod_set, &(*queue)["flavorsReservation"]);
+      }
+    });
+    const std::string why = "Evicted due to AdmissionCheck in Retry state: \"" + Text(Get(checks[0], "name")) + "\" (" +
+                            Text(Get(checks[0], "message")) + ")";
+    status.erase("admission");
+    status["conditions"]["Evicted"] = condition("True", "AdmissionCheck", why);
+    status["conditions"]["Requeued"] = condition("False", "AdmissionCheck", why);
+    status["conditions"]["QuotaReserved"] = condition("False", "PendingEvaluation", why);
+    status["conditions"]["Admitted"] = condition("False", "NoReservation", "The workload has no reservation");
+    Json& check = status["admissionChecks"][0];
+    check["state"] = "Pending";
+    check["message"] = "Reset to Pending after eviction. Previously: Retry";
+    check["retryCount"] = 1;
+    status["schedulingStats"]["evictions"] =
+        Json::array({{{"reason", "AdmissionCheck"}, {"underlyingCause", ""}, {"count", 1}}});
+    events.push_back({{"kind", "Workload"},
+                      {"name", name},
+                      {"type", "Normal"},
+                      {"reason", "EvictedDueToAdmissionCheck"},
+                      {"message", why},
+                      {"count", 1},
+                      {"source", "kueue-workload-controller"}});
+  }
+}
+
 // ---- who is pending ----
 
 void LostWaitNowhere(const Moment& moment, Json* wanted, Json*) {
@@ -230,12 +325,16 @@ void LostWaitNowhere(const Moment& moment, Json* wanted, Json*) {
 void WhatIsLookedAtIsPending(const Moment& moment, Json* wanted, Json*) {
   for (auto& [name, queue] : (*wanted)["localQueues"].items()) {
     const auto it = moment.queues.cluster_queue_of.find(name);
-    if (it == moment.queues.cluster_queue_of.end() || !moment.queues.strict.contains(it->second)) continue;
+    if (it == moment.queues.cluster_queue_of.end()) continue;
+    bool looked_at = moment.queues.strict.contains(it->second);
     int64_t waiting = 0;
     for (const auto& [key, workload] : (*wanted)["workloads"].items()) {
-      if (Waits(workload) && Text(At(workload, "spec", "queueName")) == name) ++waiting;
+      if (!Waits(workload) || Text(At(workload, "spec", "queueName")) != name) continue;
+      ++waiting;
+      const Json& reserved = At(workload, "status", "conditions", "QuotaReserved", "reason");
+      looked_at = looked_at || Text(reserved) == "WaitingForPreemptedWorkloads";
     }
-    queue["status"]["pendingWorkloads"] = waiting;
+    if (looked_at) queue["status"]["pendingWorkloads"] = waiting;
   }
 }
 
@@ -259,6 +358,25 @@ void TaintsAsKubectlTakesThem(const Moment&, Json* wanted, Json*) {
   });
 }
 
+// At once, and so before its Workload is written.
+void PreemptorMayHaveNoWorkloadYet(const Moment&, Json*, Json* found) {
+  static const std::regex unknown(R"(Preempted to accommodate a workload \(UID: UNKNOWN, )");
+  ForEachMessage(found, [](Json* message) {
+    *message =
+        std::regex_replace(Text(*message), unknown, "Preempted to accommodate a workload (UID: <workload-uid>, ");
+  });
+}
+
+// Nobody who was preempted comes into the pass in which its preemptor starts.
+void VictimsDoNotCompete(const Moment&, Json* wanted, Json*) {
+  Json& events = (*wanted)["events"];
+  for (auto it = events.begin(); it != events.end();) {
+    const Json& workload = Get((*wanted)["workloads"], Text(Get(*it, "name")));
+    const bool lost = Text(Get(*it, "message")) == "Workload no longer fits after processing another workload";
+    it = lost && IsTrue(workload, "Preempted") ? events.erase(it) : std::next(it);
+  }
+}
+
 void PassedFlavorsAreNotListed(const Moment&, Json* wanted, Json*) {
   static const std::string list = "; Flavors considered: ";
   for (Json& event : (*wanted)["events"]) {
@@ -275,18 +393,23 @@ const std::vector<Rule>& Rules() {
       {"A Job's admission is written on the Job itself", &RecordOnTheJob},
       {"Workloads of Jobs have no finalizer", &NoFinalizer},
       {"Fields that the versions name differently stand in both schemas", &Twins},
-      {"`waitForPodsReady` is off", &NoPodsReady},
+      {"`PodsReady` is told beside other conditions", &PodsReadyBesideOthers},
       {"A stop is over once the job controller has said", &StopIsConfirmed},
       {"What has ended of a partially admitted gang gives its quota back", &EndedPodsOfAPartialAdmission},
       {"A Job of which pods have ended keeps its parallelism", &ParallelismAboveWhatIsLeft},
       {"A stop leaves the Job's start time to the job controller", &StartTimeIsTheJobControllers},
       {"A Workload that was deactivated because its maximum execution time was over may run for all of that time again",
        &TimeStartsAnew},
+      {"A Workload that was deactivated since its pods did not get ready is queued again once it is activated",
+       &RequeuesStartAnew},
       {"Quota of an evicted gang is free when none of its pods is active", &QuotaIsHeldUntilPodsAreInactive},
+      {"A check that is to be tried again later gives the quota back at once", &RetriesGiveQuotaBackAtOnce},
       {"What has lost its LocalQueue counts as pending in no ClusterQueue", &LostWaitNowhere},
-      {"The workload that a StrictFIFO queue is just looking at", &WhatIsLookedAtIsPending},
+      {"The workload that a ClusterQueue is just looking at", &WhatIsLookedAtIsPending},
       {"A taint in a message is written", &TaintsAsKubectlTakesThem},
       {"Flavors that were passed over", &PassedFlavorsAreNotListed},
+      {"A preemptor whose Workload is not written yet", &PreemptorMayHaveNoWorkloadYet},
+      {"Room that a preemptor frees is kept for it", &VictimsDoNotCompete},
   };
   return rules;
 }

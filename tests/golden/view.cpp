@@ -14,12 +14,19 @@ bool IsOfKueue(const std::string& source) { return source.find("kueue") != std::
 Json MapOf(const Json& value) { return value.is_object() ? value : Json::object(); }
 Json ListOf(const Json& value) { return value.is_array() ? value : Json::array(); }
 
+// The recordings name Workloads so.
+std::string WithoutWorkloadUids(const std::string& message) {
+  static const std::regex uid(R"(\(UID: [0-9a-f]{8}-[0-9a-f-]{27})");
+  return std::regex_replace(message, uid, "(UID: <workload-uid>");
+}
+
 Json Conditions(const Json& list) {
   Json out = Json::object();
   for (const Json& c : list) {
     if (Text(Get(c, "type")).starts_with("muster.dev/")) continue;  // Muster's own
-    out[Text(Get(c, "type"))] = {
-        {"status", Get(c, "status")}, {"reason", Get(c, "reason")}, {"message", Get(c, "message")}};
+    out[Text(Get(c, "type"))] = {{"status", Get(c, "status")},
+                                 {"reason", Get(c, "reason")},
+                                 {"message", WithoutWorkloadUids(Text(Get(c, "message")))}};
   }
   return out;
 }
@@ -74,7 +81,7 @@ Json EventOf(const Json& event) {
           {"name", At(event, "regarding", "name")},
           {"type", Get(event, "type")},
           {"reason", Get(event, "reason")},
-          {"message", std::regex_replace(Text(Get(event, "note")), waited, "was <n>s")},
+          {"message", std::regex_replace(WithoutWorkloadUids(Text(Get(event, "note"))), waited, "was <n>s")},
           {"source", Get(event, "reportingController")},
           {"count", Number(At(event, "series", "count"), 1)}};
 }

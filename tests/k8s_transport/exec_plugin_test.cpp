@@ -146,9 +146,26 @@ TEST_CASE("a plugin that takes too long is killed, with what it started") {
   CHECK(kill(pid, 0) != 0);
 }
 
-TEST_CASE("what a plugin leaves in the background does not keep its answer from being taken") {
-  Script script(absl::StrCat("sleep 1000 & echo '", Credential(R"("token":"t")"), "'"));
+// client-go waits for the plugin and leaves all else alone: it may have started an agent.
+TEST_CASE("what a plugin leaves in the background runs on, and does not keep its answer from being taken") {
+  Script script(absl::StrCat("sleep 1000 & echo $! >\"$DIR/pid\"; echo '", Credential(R"("token":"t")"), "'"));
+  script.config.exec->env = {{"DIR", script.files.path()}};
   CHECK(script.Run()->token == "t");
+  const pid_t pid = std::atoi(script.File("pid").c_str());
+  REQUIRE(pid > 0);
+  std::this_thread::sleep_for(milliseconds(100));
+  CHECK(kill(pid, 0) == 0);
+  kill(pid, SIGKILL);
+}
+
+TEST_CASE("what a plugin that fails has started is killed with it") {
+  Script script("sleep 1000 & echo $! >\"$DIR/pid\"; exit 3");
+  script.config.exec->env = {{"DIR", script.files.path()}};
+  CHECK(script.Error() == "exec plugin x: failed with exit code 3");
+  const pid_t pid = std::atoi(script.File("pid").c_str());
+  REQUIRE(pid > 0);
+  for (int i = 0; i < 500 && kill(pid, 0) == 0; ++i) std::this_thread::sleep_for(milliseconds(10));
+  CHECK(kill(pid, 0) != 0);
 }
 
 TEST_CASE("a plugin can be cancelled, and one that prints for ever is stopped") {

@@ -219,7 +219,7 @@ TEST_CASE("the namespace selector is on every policy of Jobs and on no other") {
     CHECK(selector["matchLabels"]["team"].Tag() == "!");  // quoted
     CHECK(selector["matchLabels"]["zone"].Tag() == "!");
   }
-  CHECK(on_jobs == 7);
+  CHECK(on_jobs == 8);
 }
 
 TEST_CASE("the hash is that of the spec, in whatever order its keys are") {

@@ -2,8 +2,10 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -24,6 +26,8 @@ struct Model {
   };
   std::vector<Entry> entries;
   std::set<uint64_t> failed;
+  std::array<int64_t, 3> consumed{};  // by lane; all weigh the same, or one weighs nothing
+  std::optional<uint32_t> weightless;
   Strategy strategy = Strategy::kBestEffortFIFO;
 
   Place EntryPlace(const Ticket* ticket) const {
@@ -33,9 +37,16 @@ struct Model {
   Ticket* Head() const {
     Ticket* head = nullptr;
     for (const Entry& entry : entries) {
-      if (entry.place == Place::kActive && (head == nullptr || Earlier()(entry.ticket, head))) head = entry.ticket;
+      if (entry.place == Place::kActive && (head == nullptr || Before(entry.ticket, head))) head = entry.ticket;
     }
     return head;
+  }
+  bool Before(const Ticket* a, const Ticket* b) const {
+    const auto key = [this](const Ticket* ticket) {
+      const bool last = weightless == ticket->lane;
+      return std::pair(last, last ? 0 : consumed[ticket->lane]);
+    };
+    return key(a) != key(b) ? key(a) < key(b) : Earlier()(a, b);
   }
   Entry* Find(const Ticket* ticket) {
     return &*std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.ticket == ticket; });
@@ -121,6 +132,20 @@ struct Pair {
     }
   }
 
+  void Consume() {
+    const auto lane = *rc::gen::inRange<uint32_t>(0, 3);
+    model.consumed[lane] = *rc::gen::inRange<int64_t>(0, 3);
+    if (model.weightless == lane) model.weightless.reset();
+    ConsumedShare share{static_cast<uint64_t>(model.consumed[lane]), 1};
+    if (!model.weightless.has_value() && *rc::gen::inRange(0, 4) == 0) {
+      model.weightless = lane;
+      share.weight_nanos = 0;
+    } else if (*rc::gen::arbitrary<bool>()) {
+      share = {share.consumed * 3, 3};  // the same fraction
+    }
+    queue.SetLaneShare(lane, share);
+  }
+
   void Compare() const {
     queue.Validate();
     RC_ASSERT(queue.Head() == model.Head());
@@ -134,7 +159,10 @@ struct Pair {
     }
     RC_ASSERT(queue.counts() == total);
     for (uint32_t lane = 0; lane < lanes.size(); ++lane) RC_ASSERT(queue.CountsOfLane(lane) == lanes[lane]);
-    RC_ASSERT(queue.InOrder().size() == model.entries.size());
+    const std::vector<Ticket*> order = queue.InOrder();
+    RC_ASSERT(order.size() == model.entries.size());
+    RC_ASSERT(std::is_sorted(order.begin(), order.end(),
+                             [this](const Ticket* a, const Ticket* b) { return model.Before(a, b); }));
   }
 };
 
@@ -145,7 +173,10 @@ TEST_CASE("parking and waking by class is the same as ticket by ticket") {
     Pair pair;
     const int steps = *rc::gen::inRange(1, 60);
     for (int i = 0; i < steps; ++i) {
-      switch (*rc::gen::inRange(0, 12)) {
+      switch (*rc::gen::inRange(0, 13)) {
+        case 12:
+          pair.Consume();
+          break;
         case 0:
           pair.Remove();
           break;

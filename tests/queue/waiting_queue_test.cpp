@@ -49,6 +49,36 @@ const std::function<bool(uint32_t)> kAll;
 
 }  // namespace
 
+// kueue_semantics 9.12
+TEST_CASE("who comes from the lane that has consumed less by its weight goes first, whatever its priority") {
+  World world;
+  world.Push("high", 1, 1, 9, 0);
+  world.Push("early", 2, 1, 0, 1);
+  world.Push("late", 2, 2, 0, 2);
+  CHECK(world.queue.SetLaneShare(0, {6, 2}));
+  CHECK(world.queue.SetLaneShare(1, {5, 1}));
+  CHECK(world.queue.SetLaneShare(2, {4, 1}));
+  world.queue.Validate();
+  CHECK(UidsOf(world.queue.InOrder()) == Uids{"high", "late", "early"});
+  CHECK(world.Head() == "high");
+  CHECK_FALSE(world.queue.SetLaneShare(0, {9, 3}));
+  CHECK(world.queue.SetLaneShare(0, {0, 0}));  // of weight 0: behind all others
+  CHECK(UidsOf(world.queue.InOrder()) == Uids{"late", "early", "high"});
+  CHECK(world.Head() == "late");
+  // Those that come later are in their lane's place, and parked ones come back to it.
+  Ticket* first = world.Push("first", 3, 9, 0, 2);
+  CHECK(world.Head() == "late");
+  world.queue.Park(world.queue.Head());
+  CHECK(world.Head() == "first");
+  world.queue.Remove(first);
+  CHECK(world.Head() == "early");
+  world.queue.Wake(kAll);
+  CHECK(world.Head() == "late");
+  for (const uint32_t lane : {0u, 1u, 2u}) world.queue.SetLaneShare(lane, {});
+  world.queue.Validate();
+  CHECK(UidsOf(world.queue.InOrder()) == Uids{"high", "early", "late"});
+}
+
 TEST_CASE("the head has the highest priority, then the earliest time, then the smallest uid") {
   World world;
   world.Push("d", 1, 5, 0);

@@ -251,10 +251,12 @@ TEST_CASE("what a scope takes is there again when it ends") {
   const CellId q = tree.Queue(kNoNode, Quota(10));
   {
     ScopedTake scope(&tree.ledger);
-    scope.Take(q, Amount{4});
-    scope.Take(q, Amount{5});
-    CHECK(tree.Free(q) == 1);
+    for (const Book book : kBooks) scope.Take(q, Amount{4}, book);
+    scope.Take(q, Amount{5}, Book::kPlanned);
+    CHECK(tree.ledger.Available(q, Book::kActual) == Amount{6});
+    CHECK(tree.ledger.Available(q, Book::kPlanned) == Amount{1});
   }
+  CHECK(tree.ledger.Available(q, Book::kPlanned) == Amount{10});
   CHECK(tree.Free(q) == 10);
 }
 
@@ -338,6 +340,10 @@ TEST_CASE("what can never fit is told by quota, or by what others do not lend") 
   CHECK(tree.ledger.WhyNever(other, Amount{10}).bound == Bound::kQuota);
   const CellId alone = tree.Queue(kNoNode, Quota(2, 1, 1));
   CHECK(tree.ledger.WhyNever(alone, Amount{3}).bound == Bound::kQuota);
+  // All but one is lent.
+  tree.ledger.SetLimits(other, Quota(5, std::nullopt, 4));
+  CHECK(tree.ledger.WhyNever(own, Amount{9}).bound == Bound::kLendingLimit);
+  CHECK(tree.ledger.WhyNever(own, Amount{9}).limit == Amount{1});
   // Unlimited quota that is not lent.
   tree.ledger.SetLimits(other, Limits{Amount::Unlimited(), std::nullopt, Amount{1}});
   CHECK(tree.ledger.WhyNever(own, Amount{1'000'000}).bound == Bound::kLendingLimit);

@@ -126,6 +126,7 @@ SCENARIO_ON_WORLDS(dangling, "Who names an owner that is not there, or another o
 
 // user_pains H7. The queue has room for one gang, so that whoever comes next shows whether quota was given back.
 void DeleteInEachState(Stage& stage, const std::string& propagation) {
+  stage.DeletesWhileEvicting();
   stage.MakeQueue({.quotas = {{.nominal = 2}}});
   const auto next = [&](const std::string& name) {
     stage.Submit({.name = name, .pods = 2});

@@ -15,6 +15,7 @@ using sim::Text;
 
 constexpr const char* kQueueName = "kueue.x-k8s.io/queue-name";
 constexpr const char* kRecord = "muster.dev/admission";
+constexpr const char* kElastic = "kueue.x-k8s.io/elastic-job";
 constexpr const char* kFlavorLabel = "muster.dev/flavor";
 
 int64_t VersionOf(const Json& object) { return std::stoll(Text(At(object, "metadata", "resourceVersion"), "0")); }
@@ -25,6 +26,12 @@ bool IsOver(const Json& job) { return sim::HasCondition(job, "Complete") || sim:
 
 Json RecordOf(const Json& job) {
   return sim::ParseJson(Text(At(job, "metadata", "annotations", kRecord))).value_or(Json());
+}
+
+// Pods that it admits.
+int64_t CountOf(const Json& record) {
+  const Json& pod_sets = At(record, "podSets");
+  return pod_sets.is_array() && !pod_sets.empty() ? Number(Get(pod_sets[0], "count")) : 0;
 }
 
 // Pods at a time.
@@ -150,7 +157,14 @@ class Judge::Run {
     state.pods = std::min(state.pods, Needed(job));
     state.seen = true;
     state.suspended = suspended;
-    if (starts) Start(job, record, &state);
+    if (starts) {
+      Start(job, record, &state);
+    } else if (CountOf(record) > state.recorded && !state.each.empty()) {
+      // More pods of an elastic Job were admitted.
+      state.pods = std::min(CountOf(record), Needed(job));
+      JudgeQuota(VersionOf(job), state);
+    }
+    state.recorded = CountOf(record);
   }
 
   std::vector<std::string> findings;
@@ -165,6 +179,7 @@ class Judge::Run {
     std::string queue;
     std::string claim;
     int64_t pods = 0;
+    int64_t recorded = 0;     // by the record
     QuotaTree::Amounts each;  // of one pod; empty: holds nothing
   };
 
@@ -175,15 +190,18 @@ class Judge::Run {
     if (Text(Get(record, "state")) != "started" || Text(Get(record, "uid")) != Text(At(job, "metadata", "uid"))) {
       return Report("was started without a record of its own: " + record.dump());
     }
-    // All of them, or those that it still needs.
-    const int64_t count = Number(Get(pod_set, "count"));
-    if (count != PodsOf(job) && count != Needed(job)) Report("was started with another count than recorded");
     state->claim = Text(Get(record, "claim"));
     int& starts = state->claims[state->claim];
+    // All of them, or those that it still needs; of an elastic one that was resized while others had suspended it those
+    // that were admitted, the further ones are held by their gates.
+    const int64_t count = Number(Get(pod_set, "count"));
+    const bool resized = starts > 0 && At(job, "metadata", "annotations").contains(kElastic);
+    if (count != PodsOf(job) && count != Needed(job) && !resized)
+      Report("was started with another count than recorded");
     if (++starts > 1 && !state->suspended_by_others) Report("was started twice by one claim");
     state->suspended_by_others = false;
     state->queue = Text(Get(record, "clusterQueue"));
-    state->pods = Needed(job);
+    state->pods = resized ? std::min(count, Needed(job)) : Needed(job);
     state->each.clear();
     const Json& pod = At(job, "spec", "template", "spec");
     const std::string label = Text(At(pod, "nodeSelector", kFlavorLabel));

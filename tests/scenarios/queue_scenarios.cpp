@@ -211,14 +211,15 @@ SCENARIO_ON_WORLDS(no_flavor, "A ClusterQueue is inactive until its flavor exist
   CHECK(stage.FlavorOf("train") == "a");
 }
 
-SCENARIO_ON_WORLDS(malformed, "A queue that uses what is not served is inactive by name, and the others go on") {
+SCENARIO_ON_WORLDS(malformed, "A queue that asks for a check that does not exist is inactive by name, and the others go on") {
   stage.MakeQueue({.name = "odd", .quotas = {{.nominal = 4}}, .local_queue = "odd"});
   const Json check = {{"name", "budget"}};
   stage.EditClusterQueue("odd", {{"admissionChecksStrategy", {{"admissionChecks", Json::array({check})}}}});
   stage.MakeQueue({.name = "good", .quotas = {{.nominal = 4}}, .local_queue = "good"});
   stage.Await("the queue says so", [&] {
     const Json queue = stage.Get(stage.ClusterQueue("odd"));
-    return Text(sim::Get(sim::FindCondition(At(queue, "status", "conditions"), "Active"), "reason")) == "Unsupported";
+    return Text(sim::Get(sim::FindCondition(At(queue, "status", "conditions"), "Active"), "reason")) ==
+           "AdmissionCheckNotFound";
   });
   stage.Submit({.name = "stuck", .queue = "odd"});
   stage.AwaitWaiting("stuck", "Suspended");

@@ -143,6 +143,7 @@ SCENARIO_ON_WORLDS(prebuilt_admitted, "A Job whose Workload was admitted before 
 }
 
 SCENARIO_ON_WORLDS(prebuilt_deactivated, "A deactivated prebuilt Workload stops its Job; active again, it starts") {
+  stage.IsToldByChance("ErrWorkloadCompose");
   stage.MakeQueue({.quotas = {{.nominal = 1}}});
   stage.Post(Workloads(stage), WorkloadObject("made", 1));
   const Json created = stage.Submit({.name = "train", .annotations = kNames});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "muster/sim/json_patch.h"
 
@@ -86,9 +87,23 @@ Json JobFacts(const Json& job) {
 }
 
 Json WorkloadFacts(const Json& workload) {
-  return {{"conditions", ConditionsOf(workload)},
+  Json conditions = ConditionsOf(workload);
+  // Its name holds a hash of the Job's uid.
+  const std::string name = Text(At(workload, "metadata", "name"));
+  for (Json& condition : conditions) {
+    std::string text = Text(condition);
+    if (const size_t at = text.find(name); at != std::string::npos) condition = text.replace(at, name.size(), "NAME");
+  }
+  // Whether the last of its pods were seen ready before they ended is chance.
+  if (conditions.contains("Finished")) conditions.erase("PodsReady");
+  // Whether anybody saw that pods were missing, for a moment, is chance too.
+  if (conditions.contains("PodsReady") && Text(conditions["PodsReady"]).starts_with("True/")) {
+    conditions["PodsReady"] = "True";
+  }
+  return {{"conditions", conditions},
           {"admission", At(workload, "status", "admission")},
           {"evictions", At(workload, "status", "schedulingStats", "evictions")},
+          {"requeues", Number(At(workload, "status", "requeueState", "count"))},
           {"queueName", At(workload, "spec", "queueName")},
           {"priority", Number(At(workload, "spec", "priority"))},
           {"active", Flag(At(workload, "spec", "active"), true)},
@@ -112,6 +127,13 @@ Stage::Stage(World* world, std::string name, const std::vector<Checkpoint>* expe
   Post("/api/v1/namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name_}}}});
   const std::string version = Text(At(Get(JobsPath()), "metadata", "resourceVersion"));
   jobs_ = world_->Watch(JobsPath() + "?resourceVersion=" + version);
+}
+
+void Stage::Configure(const std::string& yaml) {
+  configured_ = !yaml.empty();
+  world_->KillMuster();
+  world_->Configure(yaml);
+  world_->StartMuster();
 }
 
 std::string Stage::ClusterQueue(const std::string& queue) const {
@@ -168,6 +190,10 @@ void Stage::MakeClusterQueue(const QueueSpec& spec) {
                    {"queueingStrategy", spec.strategy},
                    {"stopPolicy", "None"},
                    {"resourceGroups", ResourceGroups(spec.quotas)}};
+  if (!spec.preemption.empty()) {
+    queue["spec"]["preemption"] = spec.preemption;
+    preempts_ = true;
+  }
   if (!spec.cohort.empty()) queue["spec"]["cohortName"] = CohortName(spec.cohort);
   judge_.Queue(Post(std::string(kKueue) + "clusterqueues", queue));
   AwaitKnown(ClusterQueue(spec.name));
@@ -222,15 +248,17 @@ void Stage::SetQuota(const std::string& queue, const std::vector<Quota>& quotas)
 Json Stage::JobObject(const JobSpec& spec) {
   const Json container = {
       {"name", "main"}, {"image", "train:1"}, {"resources", {{"requests", {{"cpu", std::to_string(spec.cpu)}}}}}};
-  const Json pods = {
-      {"metadata",
-       {{"labels", {{"app", spec.name}}},
-        {"annotations",
-         {{"muster.dev/start-seconds", "0.1"},
-          {"muster.dev/run-seconds", spec.seconds},
-          {"muster.dev/exit-code", spec.exit_code}}}}},
-      {"spec",
-       {{"restartPolicy", "Never"}, {"terminationGracePeriodSeconds", 0}, {"containers", Json::array({container})}}}};
+  const Json pods = {{"metadata",
+                      {{"labels", {{"app", spec.name}}},
+                       {"annotations",
+                        {{"muster.dev/start-seconds", spec.start},
+                         {"muster.dev/run-seconds", spec.seconds},
+                         {"muster.dev/termination-seconds", spec.dying},
+                         {"muster.dev/exit-code", spec.exit_code}}}}},
+                     {"spec",
+                      {{"restartPolicy", "Never"},
+                       {"terminationGracePeriodSeconds", spec.dying == "0" ? 0 : 30},
+                       {"containers", Json::array({container})}}}};
   Json job = {
       {"apiVersion", "batch/v1"},
       {"kind", "Job"},
@@ -241,7 +269,19 @@ Json Stage::JobObject(const JobSpec& spec) {
   return job;
 }
 
-Json Stage::Submit(const JobSpec& spec) { return Post(JobsPath(), JobObject(spec)); }
+void Stage::MakeClass(const std::string& name, int value) {
+  Json object = Object("WorkloadPriorityClass", ClassName(name));
+  object["value"] = value;
+  Post(std::string(kKueue) + "workloadpriorityclasses", object);
+}
+std::string Stage::Class(const std::string& name) const {
+  return std::string(kKueue) + "workloadpriorityclasses/" + ClassName(name);
+}
+
+Json Stage::Submit(JobSpec spec) {
+  if (!spec.priority.empty()) spec.labels["kueue.x-k8s.io/priority-class"] = ClassName(spec.priority);
+  return Post(JobsPath(), JobObject(spec));
+}
 
 Json Stage::Probe(const JobSpec& spec) {
   probed_ = true;
@@ -256,7 +296,9 @@ Json Stage::Workload(const std::string& job) {
   const std::string uid = Text(At(Job(job), "metadata", "uid"));
   for (Json& workload : List(std::string(kKueue) + "namespaces/" + name_ + "/workloads")) {
     for (const Json& owner : At(workload, "metadata", "ownerReferences")) {
-      if (!uid.empty() && Text(sim::Get(owner, "uid")) == uid) return std::move(workload);
+      if (uid.empty() || Text(sim::Get(owner, "uid")) != uid) continue;
+      const Json& finished = sim::FindCondition(At(workload, "status", "conditions"), "Finished");
+      if (Text(sim::Get(finished, "reason")) != "WorkloadSliceReplaced") return std::move(workload);
     }
   }
   return {};
@@ -310,6 +352,24 @@ int Stage::Starts(const std::string& job) {
   return StartsOf(jobs_->Lines())[job];
 }
 
+int Stage::Evictions(const std::string& job) {
+  int sum = 0;
+  const Json workload = Workload(job);
+  for (const Json& count : At(workload, "status", "schedulingStats", "evictions")) {
+    sum += static_cast<int>(Number(sim::Get(count, "count")));
+  }
+  return sum;
+}
+
+int Stage::Told(const std::string& reason) {
+  int sum = 0;
+  for (const Json& event : List("/apis/events.k8s.io/v1/namespaces/" + name_ + "/events")) {
+    if (Text(sim::Get(event, "reason")) != reason) continue;
+    sum += static_cast<int>(Number(At(event, "series", "count"), 1));
+  }
+  return sum;
+}
+
 // ---- waits --------------------------------------------------------------------------------------
 
 void Stage::Await(const std::string& what, const std::function<bool()>& holds) {
@@ -323,6 +383,20 @@ void Stage::AwaitRunning(const std::string& job) {
     return !now.is_null() && !Flag(At(now, "spec", "suspend")) &&
            Number(At(now, "status", "active")) == Number(At(now, "spec", "parallelism")) &&
            Condition(job, "Admitted") == "True/Admitted";
+  });
+}
+
+void Stage::AwaitPods(const std::string& job, int open, int held) {
+  const std::string path = "/api/v1/namespaces/" + name_ + "/pods";
+  Await(job + " has " + std::to_string(open) + " pods, and " + std::to_string(held) + " are held", [&] {
+    std::map<bool, int> counts;
+    for (const Json& pod : List(path)) {
+      const Json& owners = At(pod, "metadata", "ownerReferences");
+      if (owners.empty() || Text(sim::Get(owners[0], "name")) != job) continue;
+      if (!At(pod, "metadata", "deletionTimestamp").is_null()) continue;
+      ++counts[At(pod, "spec", "schedulingGates").empty()];
+    }
+    return counts[true] == open && counts[false] == held;
   });
 }
 
@@ -359,6 +433,10 @@ void Stage::AwaitGone(const std::string& path) {
   Await(path + " is gone", [&] { return Get(path).is_null(); });
 }
 
+void Stage::AwaitTold(const std::string& reason, int times) {
+  Await(reason + " is told", [&] { return Told(reason) >= times; });
+}
+
 void Stage::AwaitUsage(const std::string& queue, int total, int borrowed, const std::string& flavor,
                        const std::string& resource) {
   const std::string wanted = std::to_string(total) + " " + std::to_string(borrowed);
@@ -390,8 +468,15 @@ Json Stage::Facts() {
   for (const Json& workload : List(std::string(kKueue) + "namespaces/" + name_ + "/workloads")) {
     const Json& owners = At(workload, "metadata", "ownerReferences");
     const std::string owner = owners.empty() ? std::string("nobody") : Text(sim::Get(owners[0], "name"));
-    facts["workloads"][owner].push_back(WorkloadFacts(workload));
+    Json of_workload = WorkloadFacts(workload);
+    if (preempts_) of_workload["conditions"].erase("muster.dev/Waiting");
+    if (deletes_while_evicting_ && owners.empty()) {
+      of_workload = {{"finished", sim::Get(of_workload["conditions"], "Finished")}};
+    }
+    facts["workloads"][owner].push_back(std::move(of_workload));
   }
+  // Their names end in a hash of the uid.
+  for (auto& [owner, workloads] : facts["workloads"].items()) std::sort(workloads.begin(), workloads.end());
   for (const Json& queue : List(std::string(kKueue) + "clusterqueues")) {
     const std::string name = Text(At(queue, "metadata", "name"));
     if (name.starts_with(name_ + "-")) facts["queues"]["ClusterQueue " + name] = QueueFacts(queue);
@@ -400,8 +485,30 @@ Json Stage::Facts() {
     facts["queues"]["LocalQueue " + Text(At(queue, "metadata", "name"))] = QueueFacts(queue);
   }
   // What was not told yet at a crash is lost: Events are aggregated, and may be dropped.
-  if (!crashed_ && !probed_) facts["events"] = Events();
-  return facts;
+  if (!crashed_ && !probed_) {
+    std::set<std::string> events = Events();
+    std::erase_if(
+        events, [&](const std::string& event) { return told_by_chance_.contains(event.substr(event.rfind(' ') + 1)); });
+    facts["events"] = events;
+  }
+  return Comparable(facts);
+}
+
+Json Stage::Comparable(const Json& facts) const {
+  std::string text = facts.dump();
+  for (const Json& line : jobs_->Lines()) {
+    const Json& meta = At(sim::Get(line, "object"), "metadata");
+    const std::string uid = Text(sim::Get(meta, "uid"));
+    const std::string name = "<uid of " + Text(sim::Get(meta, "name")) + ">";
+    for (size_t at = text.find(uid); !uid.empty() && at != std::string::npos; at = text.find(uid, at + name.size())) {
+      text.replace(at, uid.size(), name);
+    }
+  }
+  // The Workload of a preemptor may or may not have been there when it was named.
+  static const std::regex workload_uid(R"(\(UID: [^,)]*, JobUID)");
+  static const std::regex time("until [0-9T:-]+Z");
+  text = std::regex_replace(text, workload_uid, "(UID: <some>, JobUID");
+  return Json::parse(std::regex_replace(text, time, "until <time>"));
 }
 
 void Stage::Check(const std::string& title) {
@@ -430,6 +537,7 @@ void Stage::CheckInvariants() {
 }
 
 void Stage::Close() {
+  if (configured_) Configure("");
   world_->Call("DELETE", JobsPath() + "?propagationPolicy=Background");
   for (const Json& queue : List(std::string(kKueue) + "clusterqueues")) {
     const std::string name = Text(At(queue, "metadata", "name"));

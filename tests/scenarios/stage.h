@@ -30,6 +30,7 @@ struct QueueSpec {
   std::string strategy = "BestEffortFIFO";
   Json namespace_selector = Json::object();
   std::string local_queue = "lq";  // of the scenario's namespace; empty: none
+  Json preemption = Json::object();
 };
 
 struct JobSpec {
@@ -37,11 +38,14 @@ struct JobSpec {
   int pods = 1;
   int cpu = 1;                  // of each pod
   std::string seconds = "600";  // from ready to the end
+  std::string start = "0.1";    // from creation to ready
   std::string queue = "lq";     // empty: no label
   Json labels = Json::object();
   Json annotations = Json::object();
   Json spec = Json::object();  // merged into the Job's
   std::string exit_code = "0";
+  std::string dying = "0";    // seconds that its pods take to end when they are told to
+  std::string priority = "";  // a class of Stage::MakeClass
 };
 
 // What the world shows of the scenario at one moment.
@@ -58,6 +62,10 @@ class Stage {
   World& world() { return *world_; }
   const std::string& ns() const { return name_; }
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+
+  // Muster starts again with this in its configuration, for as long as the scenario is played. To be called before
+  // anything else.
+  void Configure(const std::string& yaml);
 
   // ---- names ----
   std::string CohortName(const std::string& cohort) const { return name_ + "-" + cohort; }
@@ -87,11 +95,20 @@ class Stage {
   void MakeCohort(const std::string& cohort, const std::string& parent, const std::vector<Quota>& quotas);
   void DeleteCohort(const std::string& cohort);
   void SetQuota(const std::string& queue, const std::vector<Quota>& quotas);
-  Json Submit(const JobSpec& spec);
+  // A WorkloadPriorityClass of the scenario.
+  void MakeClass(const std::string& name, int value);
+  std::string ClassName(const std::string& name) const { return name_ + "-" + name; }
+  std::string Class(const std::string& name) const;  // path
+  Json Submit(JobSpec spec);
   // A Job that is deleted at once. How much of it Muster gets to see is chance, so Events are not compared any more.
   // RETURNS: the Job as it was made.
   Json Probe(const JobSpec& spec);
   static Json JobObject(const JobSpec& spec);
+  // A Job is deleted while it is evicted. How far that came is chance: Events are not compared any more, nor what
+  // Workloads without a Job say, but that they are finished.
+  void DeletesWhileEvicting() { probed_ = deletes_while_evicting_ = true; }
+  // Whether Events of that reason come depends on which of two watches is ahead: they are not compared.
+  void IsToldByChance(const std::string& reason) { told_by_chance_.insert(reason); }
 
   // Jobs are ordered by the second in which they were made; within it, by chance.
   void NextSecond() { world_->Pass(std::chrono::milliseconds(1100)); }
@@ -110,6 +127,10 @@ class Stage {
   std::set<std::string> Events();
   // How often the Job of that name went from suspended to running.
   int Starts(const std::string& job);
+  // How often it was evicted, by what its Workload says.
+  int Evictions(const std::string& job);
+  // How often Events of that reason were told in the scenario's namespace.
+  int Told(const std::string& reason);
 
   // ---- waits; each fails the test where it does not come ----
   void Await(const std::string& what, const std::function<bool()>& holds);
@@ -121,7 +142,10 @@ class Stage {
   void AwaitFinished(const std::string& job, const std::string& reason = "Succeeded");
   // Suspended, no pod left, and no trace of the admission on the Job.
   void AwaitStopped(const std::string& job);
+  // Of an elastic Job: so many pods that may run, and so many that a scheduling gate holds.
+  void AwaitPods(const std::string& job, int open, int held);
   void AwaitGone(const std::string& path);
+  void AwaitTold(const std::string& reason, int times = 1);
   // The quota that is in use, and what of it is borrowed, by the status of the ClusterQueue.
   void AwaitUsage(const std::string& queue, int total, int borrowed = 0, const std::string& flavor = "a",
                   const std::string& resource = "cpu");
@@ -138,6 +162,8 @@ class Stage {
 
  private:
   Json Facts();
+  // Without uids, and times that run.
+  Json Comparable(const Json& facts) const;
   void AwaitKnown(const std::string& queue);
   void AwaitSeen();
 
@@ -147,8 +173,13 @@ class Stage {
   std::vector<Checkpoint> checkpoints_;
   std::unique_ptr<WatchLines> jobs_;
   Judge judge_;
+  bool configured_ = false;
   bool crashed_ = false;
   bool probed_ = false;
+  bool deletes_while_evicting_ = false;
+  // Who waits while others leave is told what was in the way when it was looked at; when that was, is chance.
+  bool preempts_ = false;
+  std::set<std::string> told_by_chance_;
 };
 
 using Scenario = void (*)(Stage&);

@@ -58,6 +58,7 @@ SCENARIO_ON_WORLDS(never_fits, "A Job larger than the queue waits for ever and h
   CHECK(stage.Starts("huge") == 0);
 }
 
+// G10
 SCENARIO_ON_WORLDS(uncovered, "A Job that asks for a resource without quota waits and says so") {
   stage.MakeQueue({.quotas = {{.nominal = 4}}});
   Json job = Stage::JobObject({.name = "gpu"});
@@ -192,22 +193,14 @@ SCENARIO_ON_WORLDS(gated, "A Job with an admission gate waits, out of the others
 }
 
 SCENARIO_ON_WORLDS(priorities, "The Job of the higher priority goes first, whoever came first") {
-  const std::string classes = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses";
-  for (const auto& [name, value] : std::map<std::string, int>{{"low", 10}, {"high", 100}}) {
-    stage.Post(classes, {{"apiVersion", "kueue.x-k8s.io/v1beta2"},
-                         {"kind", "WorkloadPriorityClass"},
-                         {"metadata", {{"name", stage.ns() + "-" + name}}},
-                         {"value", value}});
-  }
-  const auto labels = [&](const char* name) {
-    return Json{{"kueue.x-k8s.io/priority-class", stage.ns() + "-" + name}};
-  };
+  stage.MakeClass("low", 10);
+  stage.MakeClass("high", 100);
   stage.MakeQueue({.quotas = {{.nominal = 2}}});
   stage.Submit({.name = "running", .pods = 2});
   stage.AwaitRunning("running");
-  stage.Submit({.name = "early", .pods = 2, .labels = labels("low")});
+  stage.Submit({.name = "early", .pods = 2, .priority = "low"});
   stage.AwaitWaiting("early");
-  stage.Submit({.name = "late", .pods = 2, .labels = labels("high")});
+  stage.Submit({.name = "late", .pods = 2, .priority = "high"});
   stage.AwaitWaiting("late");
   stage.Delete(stage.JobPath("running"));
   stage.AwaitRunning("late");

@@ -8,23 +8,12 @@ namespace muster::scenarios {
 namespace {
 
 const std::string kFlavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors";
-const std::string kClasses = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses";
 
 Json OwnFlavor(const Stage& stage, const std::string& name) {
   return {{"apiVersion", "kueue.x-k8s.io/v1beta2"},
           {"kind", "ResourceFlavor"},
           {"metadata", {{"name", stage.ns() + "-" + name}}},
           {"spec", {{"nodeLabels", {{"muster.dev/flavor", "a"}}}}}};
-}
-
-void MakeClass(Stage& stage, const std::string& name, int value) {
-  stage.Post(kClasses, {{"apiVersion", "kueue.x-k8s.io/v1beta2"},
-                        {"kind", "WorkloadPriorityClass"},
-                        {"metadata", {{"name", stage.ns() + "-" + name}}},
-                        {"value", value}});
-}
-Json ClassLabel(const Stage& stage, const std::string& name) {
-  return {{"kueue.x-k8s.io/priority-class", stage.ns() + "-" + name}};
 }
 
 // C3: the strict queue's head waits for 1 of the 2 that are its own, and keeps it, unless it could claim it back.
@@ -104,23 +93,24 @@ SCENARIO_ON_WORLDS(label_goes, "A namespace that loses its label keeps what runs
 
 // C14: the value of a class is raised; then the other, which had none, gets a higher one.
 SCENARIO_ON_WORLDS(priority_edits, "Priorities that are edited decide who is next") {
-  MakeClass(stage, "rising", 0);
-  MakeClass(stage, "highest", 100);
+  stage.MakeClass("rising", 0);
+  stage.MakeClass("highest", 100);
   stage.MakeQueue({.quotas = {{.nominal = 1}}});
   stage.Submit({.name = "running"});
   stage.AwaitRunning("running");
-  for (const auto& [name, labels] : std::map<std::string, Json>{
-           {"a-plain", Json::object()}, {"b-rising", ClassLabel(stage, "rising")}, {"c-late", Json::object()}}) {
-    stage.Submit({.name = name, .labels = labels});
+  for (const auto& [name, priority] :
+       std::map<std::string, std::string>{{"a-plain", ""}, {"b-rising", "rising"}, {"c-late", ""}}) {
+    stage.Submit({.name = name, .priority = priority});
     stage.AwaitWaiting(name);
     stage.NextSecond();
   }
-  stage.Patch(kClasses + "/" + stage.ns() + "-rising", {{"value", 10}});
+  stage.Patch(stage.Class("rising"), {{"value", 10}});
   stage.Await("the Workload has the new value",
               [&] { return Number(At(stage.Workload("b-rising"), "spec", "priority")) == 10; });
   stage.Delete(stage.JobPath("running"));
   stage.AwaitRunning("b-rising");
-  stage.Patch(stage.JobPath("c-late"), {{"metadata", {{"labels", ClassLabel(stage, "highest")}}}});
+  stage.Patch(stage.JobPath("c-late"),
+              {{"metadata", {{"labels", {{"kueue.x-k8s.io/priority-class", stage.ClassName("highest")}}}}}});
   stage.Await("the Workload has its class",
               [&] { return Number(At(stage.Workload("c-late"), "spec", "priority")) == 100; });
   stage.Delete(stage.JobPath("b-rising"));

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "cluster.h"
 #include "muster/engine/engine.h"
@@ -32,19 +33,21 @@ std::string Lines(const Metrics& metrics, const std::string& prefix) {
 }
 
 struct World {
-  explicit World(MetricsOptions options = {})
-      : metrics(options, {"v1", "abc", "today", "gcc", "linux/amd64"},
+  explicit World(MetricsOptions options = {}, engine::EngineOptions engine_options = {})
+      : cluster(std::move(engine_options)),
+        metrics(options, {"v1", "abc", "today", "gcc", "linux/amd64"},
                 {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; },
                  [] {
-                   return std::vector<InformerCounts>{{"Job", 3, 5}};
+                   return std::vector<InformerCounts>{{"Job", 3, 5, 7}};
                  },
-                 [this] { return finished; }}) {}
+                 [this] { return finished; }, [this] { return evicting; }}) {}
   const engine::EngineSet* engine() const { return known ? &cluster.engine : nullptr; }
 
   engine::Cluster cluster;
   ReplicaRole role = ReplicaRole::kLeader;
   bool known = true;
   FinishedCounts finished;
+  std::map<std::string, EvictingCount> evicting;
   Metrics metrics;
 };
 
@@ -70,6 +73,47 @@ TEST_CASE("cohorts have their parent and the root of their tree, queues or not")
         "kueue_cohort_info{cohort=\"leaf\",parent_cohort=\"middle\",root_cohort=\"root\",replica_role=\"leader\"} 1\n"
         "kueue_cohort_info{cohort=\"middle\",parent_cohort=\"root\",root_cohort=\"root\",replica_role=\"leader\"} 1\n"
         "kueue_cohort_info{cohort=\"root\",parent_cohort=\"\",root_cohort=\"root\",replica_role=\"leader\"} 1\n");
+}
+
+// kueue_semantics 8.1: only with fair sharing; NaN for who borrows with weight 0.
+TEST_CASE("weighted shares are those of the engine, unrounded") {
+  engine::EngineOptions options;
+  options.fair_sharing.emplace();
+  World world({}, options);
+  world.cluster.AddQueue(CpuQueue("a", "team", 1000));
+  world.cluster.AddQueue(CpuQueue("b", "team", 7000));
+  engine::ClusterQueue zero = CpuQueue("z", "team", 0);
+  zero.fair_weight = {0};
+  world.cluster.AddQueue(zero);
+  world.cluster.Submit(Gang("w", "a", 1500));
+  world.cluster.Submit(Gang("x", "z", 1));
+  CHECK(world.cluster.Run().size() == 2);
+  CHECK(Lines(world.metrics, "kueue_cluster_queue_weighted_share") ==
+        "kueue_cluster_queue_weighted_share{cluster_queue=\"a\",cohort=\"team\",replica_role=\"leader\"} 62.5\n"
+        "kueue_cluster_queue_weighted_share{cluster_queue=\"b\",cohort=\"team\",replica_role=\"leader\"} 0\n"
+        "kueue_cluster_queue_weighted_share{cluster_queue=\"z\",cohort=\"team\",replica_role=\"leader\"} Nan\n");
+  CHECK(Lines(world.metrics, "kueue_cohort_weighted_share") ==
+        "kueue_cohort_weighted_share{cohort=\"team\",replica_role=\"leader\"} 0\n");
+  World classical;
+  classical.cluster.AddQueue(CpuQueue("a", "team", 1000));
+  CHECK(Lines(classical.metrics, "kueue_cluster_queue_weighted_share").empty());
+  CHECK(Lines(classical.metrics, "kueue_cohort_weighted_share").empty());
+}
+
+// kueue_semantics 8.1, 9.12: with a half-life of one interval an admission adds half of what it asks for.
+TEST_CASE("what LocalQueues have consumed is told where it decides who goes first") {
+  engine::EngineOptions options;
+  options.admission_fair_sharing.emplace().usage_half_life_time = std::chrono::minutes(5);
+  World world(MetricsOptions{}, options);
+  engine::ClusterQueue queue = CpuQueue("a", "", 5000);
+  queue.usage_based_admission = true;
+  world.cluster.AddQueue(queue);
+  world.cluster.AddQueue(CpuQueue("b", "", 5000));
+  world.cluster.Submit(Gang("w", "a", 3000));
+  CHECK(world.cluster.Run().size() == 1);
+  const std::string metric = "kueue_local_queue_admission_fair_sharing_usage";
+  const std::string labels = "{name=\"a\",namespace=\"ns\",cluster_queue=\"a\",replica_role=\"leader\"}";
+  CHECK(Lines(world.metrics, metric) == metric + labels + " 1.5\n");
 }
 
 // user_pains A20, F4, F6
@@ -133,6 +177,56 @@ TEST_CASE("queue gauges show the engine as it is at the scrape") {
         "kueue_cluster_queue_lending_limit" + a + "+Inf\n");
 }
 
+// One node has room for one of two pods, and goes before they come.
+TEST_CASE("gangs that lack places on machines are counted by their queue") {
+  engine::EngineOptions options;
+  options.machines = true;
+  World world({}, options);
+  world.cluster.AddQueue(CpuQueue("a", "", 10));
+  gang::Node node;
+  node.name = "n1";
+  node.ready = true;
+  node.allocatable = {{"cpu", Amount{2}}, {"pods", Amount{10}}};
+  world.cluster.Apply(engine::NodeChanged{node});
+  world.cluster.Submit(Gang("w", "a", 2));
+  CHECK(world.cluster.Run().size() == 1);
+  const std::string line = "muster_workloads_lacking_places{cluster_queue=\"a\",replica_role=\"leader\"} ";
+  CHECK(Lines(world.metrics, "muster_workloads_lacking_places") == line + "0\n");
+  node.unschedulable = true;
+  world.cluster.Apply(engine::NodeChanged{node});
+  world.cluster.Run(engine::At(101));
+  CHECK(Lines(world.metrics, "muster_workloads_lacking_places") == line + "1\n");
+}
+
+// b and c own 2 each, and a runs 4 of theirs, 2 of them with too high a priority to be reclaimed. b gets the others; c,
+// which would have taken the same, is skipped.
+TEST_CASE("preemptors that lost to others in the last run are counted by their queue") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "team", 0));
+  for (const std::string name : {"b", "c"}) {
+    engine::ClusterQueue queue = CpuQueue(name, "team", 2);
+    queue.reclaim_within_cohort = engine::PreemptionPolicy::kLowerPriority;
+    world.cluster.AddQueue(queue);
+  }
+  world.cluster.Submit(Gang("safe", "a", 2, 1, 9));
+  world.cluster.Submit(Gang("victim", "a", 2, 2));
+  while (!world.cluster.Run().empty()) {
+  }
+  world.cluster.Submit(Gang("first", "b", 2, 3, 5));
+  world.cluster.Submit(Gang("second", "c", 2, 4, 5));
+  world.cluster.Run();
+  const auto skips = [&world](const std::string& queue) {
+    return Lines(world.metrics, "kueue_admission_cycle_preemption_skips{cluster_queue=\"" + queue + "\"");
+  };
+  const auto line = [](const std::string& queue, const std::string& value) {
+    return "kueue_admission_cycle_preemption_skips{cluster_queue=\"" + queue + "\",replica_role=\"leader\"} " + value +
+           "\n";
+  };
+  CHECK(skips("a") == line("a", "0"));
+  CHECK(skips("b") == line("b", "0"));
+  CHECK(skips("c") == line("c", "1"));
+}
+
 TEST_CASE("local queues have series of their own") {
   World world;
   world.cluster.AddQueue(CpuQueue("a", "", 4000));
@@ -177,9 +271,18 @@ TEST_CASE("what Telemetry reports is counted under Kueue's names") {
   m.AdmissionAttempt(false, milliseconds(30));
   m.QuotaReserved(Ref("a", "high"), seconds(7));
   m.Admitted(Ref("a", "high"), seconds(7), Duration::zero());
-  m.Evicted(Ref("a", "high"), "Preempted", "", true);
-  m.Evicted(Ref("a", "high"), "Preempted", "", false);
+  m.Evicted(Ref("a", "high"), "Preempted", "", 4, true);
+  m.Evicted(Ref("a", "high"), "Preempted", "", 4, false);
+  m.Preempted("a", "InCohortReclamation");
+  m.Preempted("a", "InCohortReclamation");
+  m.TargetsRecomputed({"a", engine::RecomputedTargets::kNewTargets, 2});
+  m.TargetsRecomputed({"a", engine::RecomputedTargets::kNewTargets, 1});
+  m.TargetsRecomputed({"a", engine::RecomputedTargets::kDeferredFit, 1});
+  m.TargetsRecomputed({"a", engine::RecomputedTargets::kSkipped, 5});
+  m.SliceReplaced(Ref("a"));
   m.EvictionDone(Ref("a"), "Preempted", seconds(4));
+  m.PodsReady(Ref("a", "high"), seconds(9), seconds(2));
+  m.ReadyPodsEvicted(Ref("a"), "PodsReadyTimeout", "WaitForRecovery", seconds(30));
   m.Finished(Ref("a"), seconds(60));
   m.WorkloadCreated("Job.batch", milliseconds(15));
   m.Write("jobs", "patch", 200, milliseconds(9));
@@ -202,8 +305,31 @@ TEST_CASE("what Telemetry reports is counted under Kueue's names") {
         "kueue_evicted_workloads_total{cluster_queue=\"a\"," + evicted + "2\n");
   CHECK(Lines(m, "kueue_evicted_workloads_once_total") ==
         "kueue_evicted_workloads_once_total{cluster_queue=\"a\"," + evicted + "1\n");
+  CHECK(Lines(m, "kueue_preempted_workloads_total") ==
+        "kueue_preempted_workloads_total{preempting_cluster_queue=\"a\",reason=\"InCohortReclamation\"," + role +
+            "2\n");
+  CHECK(Lines(m, "muster_evicted_pods_total") ==
+        "muster_evicted_pods_total{cluster_queue=\"a\",reason=\"Preempted\",underlying_cause=\"\"," + role + "8\n");
+  const std::string recomputed = "kueue_preemption_target_recomputations_total{cluster_queue=\"a\",result=\"";
+  CHECK(Lines(m, "kueue_preemption_target_recomputations_total") == recomputed + "deferred_fit\"," + role + "1\n" +
+                                                                        recomputed + "new_targets\"," + role + "3\n" +
+                                                                        recomputed + "skipped\"," + role + "5\n");
+  CHECK(Lines(m, "kueue_replaced_workload_slices_total") ==
+        "kueue_replaced_workload_slices_total{cluster_queue=\"a\"," + role + "1\n");
   CHECK(Lines(m, "kueue_workload_eviction_latency_seconds_sum") ==
         "kueue_workload_eviction_latency_seconds_sum{cluster_queue=\"a\",reason=\"Preempted\"," + role + "4\n");
+  for (const auto& [name, sum] :
+       {std::pair{"ready_wait_time_seconds_sum", "9"}, std::pair{"admitted_until_ready_wait_time_seconds_sum", "2"}}) {
+    CHECK(Lines(m, std::string("kueue_") + name) ==
+          std::string("kueue_") + name + "{cluster_queue=\"a\",priority_class=\"high\"," + role + sum + "\n");
+    CHECK(Lines(m, std::string("kueue_local_queue_") + name) ==
+          std::string("kueue_local_queue_") + name + "{name=\"a\",namespace=\"ns\",priority_class=\"high\"," + role +
+              sum + "\n");
+  }
+  CHECK(Lines(m, "kueue_pods_ready_to_evicted_time_seconds_sum") ==
+        "kueue_pods_ready_to_evicted_time_seconds_sum{cluster_queue=\"a\",reason=\"PodsReadyTimeout\","
+        "underlying_cause=\"WaitForRecovery\"," +
+            role + "30\n");
   CHECK(Lines(m, "kueue_finished_workloads_total") ==
         "kueue_finished_workloads_total{cluster_queue=\"a\",priority_class=\"\"," + role + "1\n");
   CHECK(Lines(m, "kueue_execution_time_seconds_sum") ==
@@ -214,7 +340,8 @@ TEST_CASE("what Telemetry reports is counted under Kueue's names") {
         "muster_api_writes_total{resource=\"jobs\",verb=\"patch\",code=\"200\"," + role + "2\n" +
             "muster_api_writes_total{resource=\"workloads/status\",verb=\"patch\",code=\"0\"," + role + "1\n");
   CHECK(Lines(m, "muster_events_dropped_total") == "muster_events_dropped_total{" + role + "1\n");
-  CHECK(Lines(m, "muster_informer") == "muster_informer_lists_total{kind=\"Job\"," + role + "3\n" +
+  CHECK(Lines(m, "muster_informer") == "muster_informer_objects{kind=\"Job\"," + role + "7\n" +
+                                           "muster_informer_lists_total{kind=\"Job\"," + role + "3\n" +
                                            "muster_informer_watch_cuts_total{kind=\"Job\"," + role + "5\n");
   CHECK(Lines(m, "muster_standing_problems") == "muster_standing_problems{" + role + "2\n");
   CHECK(Lines(m, "muster_unwritten_claims") == "muster_unwritten_claims{" + role + "0\n");
@@ -250,7 +377,7 @@ TEST_CASE("histograms have Kueue's buckets, upper bounds included") {
         "120486.001\n");
 }
 
-// "team" is under "all"; b is in "all" alone. Counted by hand.
+// "team" is under "all"; b is in "all" alone. Counted by hand. user_pains A2, A3: what goes takes its quota along.
 TEST_CASE("cohorts sum up quota, what is held, and who was admitted below them") {
   World world;
   world.cluster.AddQueue(CpuQueue("a", "team", 4000));
@@ -292,6 +419,7 @@ TEST_CASE("cohorts sum up quota, what is held, and who was admitted below them")
         "kueue_cohort_subtree_admitted_active_workloads{cohort=\"all\",replica_role=\"leader\"} 1\n");
 }
 
+// user_pains F10
 TEST_CASE("those who wait are counted by the first thing in their way, with or without a queue") {
   World world;
   world.cluster.AddQueue(CpuQueue("a", "", 4000));
@@ -359,6 +487,18 @@ TEST_CASE("after a restart or a change of leader the gauges are as they were bef
   CHECK(gauges(&after) == gauges(&before));
 }
 
+// user_pains B7
+TEST_CASE("what is evicted and not gone is counted, with the time since when") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("a", "", 4000));
+  world.evicting["a"] = {2, WallTime{1'500'000'000}};
+  world.evicting["gone"] = {1, WallTime{1'000'000'000}};
+  CHECK(Lines(world.metrics, "muster_evicting_workloads") ==
+        "muster_evicting_workloads{cluster_queue=\"a\",replica_role=\"leader\"} 2\n");
+  CHECK(Lines(world.metrics, "muster_oldest_eviction_timestamp_seconds") ==
+        "muster_oldest_eviction_timestamp_seconds{cluster_queue=\"a\",replica_role=\"leader\"} 1.5\n");
+}
+
 // user_pains F14
 TEST_CASE("the series of a queue go away with it, and nothing else does") {
   World world;
@@ -367,8 +507,11 @@ TEST_CASE("the series of a queue go away with it, and nothing else does") {
   for (const std::string queue : {"a", "b"}) {
     world.metrics.QuotaReserved(Ref(queue), seconds(1));
     world.metrics.Admitted(Ref(queue), seconds(1), seconds(0));
-    world.metrics.Evicted(Ref(queue), "Preempted", "", true);
+    world.metrics.Evicted(Ref(queue), "Preempted", "", 4, true);
+    world.metrics.Preempted(queue, "InClusterQueue");
+    world.metrics.TargetsRecomputed({queue, engine::RecomputedTargets::kSkipped, 1});
     world.metrics.EvictionDone(Ref(queue), "Preempted", seconds(1));
+    world.evicting[queue].workloads = 1;
     world.metrics.Finished(Ref(queue), seconds(1));
   }
   world.metrics.AdmissionAttempt(true, seconds(1));
@@ -419,8 +562,13 @@ TEST_CASE("build_info has no role, and every family has a help text and a type")
 }
 
 TEST_CASE("docs/metrics.md names every metric there can be") {
-  World world({.cluster_queue_resources = true, .local_queues = true});
-  world.cluster.AddQueue(CpuQueue("a", "team", 4000));
+  engine::EngineOptions options;
+  options.fair_sharing.emplace();
+  options.admission_fair_sharing.emplace();
+  World world({.cluster_queue_resources = true, .local_queues = true}, options);
+  engine::ClusterQueue queue = CpuQueue("a", "team", 4000);
+  queue.usage_based_admission = true;
+  world.cluster.AddQueue(queue);
   world.cluster.Submit(Gang("runs", "a", 1000));
   world.cluster.Submit(Gang("waits", "a", 9000));
   world.cluster.Run();
@@ -428,8 +576,14 @@ TEST_CASE("docs/metrics.md names every metric there can be") {
   m.AdmissionAttempt(true, seconds(1));
   m.QuotaReserved(Ref("a"), seconds(1));
   m.Admitted(Ref("a"), seconds(1), seconds(1));
-  m.Evicted(Ref("a"), "Preempted", "", true);
+  m.Evicted(Ref("a"), "Preempted", "", 4, true);
+  m.Preempted("a", "InClusterQueue");
+  m.TargetsRecomputed({"a", engine::RecomputedTargets::kSkipped, 1});
+  m.SliceReplaced(Ref("a"));
   m.EvictionDone(Ref("a"), "Preempted", seconds(1));
+  world.evicting["a"].workloads = 1;
+  m.PodsReady(Ref("a"), seconds(1), seconds(1));
+  m.ReadyPodsEvicted(Ref("a"), "Preempted", "", seconds(1));
   m.Finished(Ref("a"), seconds(1));
   m.WorkloadCreated("Job.batch", seconds(1));
   m.Write("jobs", "patch", 200, seconds(1));

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,7 +29,10 @@ struct Served {
                  [this] {
                    return std::vector<InformerCounts>{{"Job", problems, 0}};
                  },
-                 [] { return FinishedCounts{}; }}) {
+                 [] { return FinishedCounts{}; },
+                 [] {
+                   return std::map<std::string, EvictingCount>{};
+                 }}) {
     auto started =
         HttpServer::Start({"127.0.0.1", 0}, {{"/metrics", MetricsHandler(&executor, &metrics)},
                                              {"/livez", LivenessHandler("livez", &heartbeat)},

@@ -215,6 +215,7 @@ TEST_CASE("a certificate from files is shown, and files that do not fit are an e
   CHECK(std::string(absent.status().message()) == files.directory + "/tls.key: No such file or directory");
 }
 
+// user_pains F15
 TEST_CASE("files are looked at every ten seconds, and what cannot be used changes nothing") {
   const CertificateFiles files;
   const auto tls = ServerTls::Make(files.options());

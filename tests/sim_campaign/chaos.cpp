@@ -13,8 +13,12 @@ using std::chrono::seconds;
 
 constexpr const char* kQueueName = "kueue.x-k8s.io/queue-name";
 constexpr const char* kMinParallelism = "kueue.x-k8s.io/job-min-parallelism";
+constexpr const char* kElastic = "kueue.x-k8s.io/elastic-job";
 constexpr const char* kEndlessSeconds = "1000000";
 const std::vector<std::string> kFlavors = {"a", "b", "tainted"};
+constexpr const char* kPriorityClass = "kueue.x-k8s.io/priority-class";
+// WorkloadPriorityClasses p0, p1, p2 with those values.
+constexpr uint64_t kPriorities = 3;
 
 Json Kueue(const std::string& kind, const std::string& name, Json spec) {
   return {{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
@@ -23,8 +27,11 @@ Json Kueue(const std::string& kind, const std::string& name, Json spec) {
 }  // namespace
 
 Chaos::Chaos(Cluster* cluster, ChaosOptions options)
-    : cluster_(cluster), options_(options), random_(cluster->executor.NewRandom("chaos")) {
-  things_ = {{40, &Chaos::Submit}};
+    : cluster_(cluster),
+      options_(options),
+      random_(cluster->executor.NewRandom("chaos")),
+      checks_(cluster, options.edits_jobs) {
+  things_ = {{40, &Chaos::Submit}, {10, &Chaos::ResizeJob}};
   if (options.faults) {
     things_.insert(things_.end(), {{6, &Chaos::Kill},
                                    {3, &Chaos::Pause},
@@ -46,6 +53,7 @@ Chaos::Chaos(Cluster* cluster, ChaosOptions options)
                                    {4, &Chaos::ScaleJob},
                                    {4, &Chaos::SuspendJob},
                                    {4, &Chaos::RelabelJob},
+                                   {2, &Chaos::RaisePriority},
                                    {4, &Chaos::Deactivate},
                                    {2, &Chaos::DeleteWorkload}});
   }
@@ -81,6 +89,7 @@ void Chaos::End() {
   cluster_->server.SetDown(false);
   cluster_->controllers.SetPaused(false);
   for (size_t i = 0; i < cluster_->replicas(); ++i) cluster_->SetPaused(i, false);
+  checks_.Settle();
 }
 
 // ---- queues -------------------------------------------------------------------------------------
@@ -105,6 +114,22 @@ Json Chaos::AnyGroups(bool limits) {
   return Json::array({{{"coveredResources", {"cpu", "nvidia.com/gpu"}}, {"flavors", flavors}}});
 }
 
+// Null: none.
+Json Chaos::AnyChecks() {
+  if (!OneIn(3)) return Json();
+  return {{"admissionChecks", Json::array({{{"name", CheckController::kCheck}}})}};
+}
+
+Json Chaos::AnyPreemption() {
+  if (OneIn(3)) return Json::object();
+  Json out = {{"withinClusterQueue", AnyOf({"Never", "LowerPriority", "LowerOrNewerEqualPriority"})},
+              {"reclaimWithinCohort", AnyOf({"Never", "LowerPriority", "Any"})}};
+  if (out["reclaimWithinCohort"] == "Never" || !OneIn(3)) return out;
+  out["borrowWithinCohort"] = {{"policy", "LowerPriority"}};
+  if (OneIn(2)) out["borrowWithinCohort"]["maxPriorityThreshold"] = Below(kPriorities);
+  return out;
+}
+
 Json Chaos::AnyQueueSpec() {
   const std::string cohort = OneIn(4) ? "" : AnyCohort();
   Json spec = {{"namespaceSelector", Json::object()},
@@ -112,7 +137,9 @@ Json Chaos::AnyQueueSpec() {
                {"stopPolicy", "None"},
                {"flavorFungibility", {{"whenCanBorrow", OneIn(2) ? "MayStopSearch" : "TryNextFlavor"}}},
                {"resourceGroups", AnyGroups(!cohort.empty())}};
+  if (const Json preemption = AnyPreemption(); !preemption.empty()) spec["preemption"] = preemption;
   if (!cohort.empty()) spec["cohortName"] = cohort;
+  if (Json checks = AnyChecks(); !checks.is_null()) spec["admissionChecksStrategy"] = std::move(checks);
   return spec;
 }
 
@@ -139,6 +166,13 @@ void Chaos::MakeLocalQueue(const std::string& ns, const std::string& name) {
 
 void Chaos::MakeQueues() {
   for (const std::string& name : kFlavors) MakeFlavor(name);
+  checks_.MakeCheck();
+  for (uint64_t value = 0; value < kPriorities; ++value) {
+    Json priority = Kueue("WorkloadPriorityClass", "p" + std::to_string(value), Json());
+    priority.erase("spec");
+    priority["value"] = value;
+    cluster_->Create(std::move(priority));
+  }
   cluster_->Create(Kueue("Cohort", "c0", AnyCohortSpec("")));
   for (uint64_t i = 1; i < kCohorts; ++i) {
     if (OneIn(3)) continue;
@@ -152,12 +186,13 @@ void Chaos::MakeQueues() {
 }
 
 void Chaos::EditQuota() {
-  cluster_->Patch("clusterqueues", "", AnyQueue("cq"), {{"spec", {{"resourceGroups", AnyGroups(true)}}}});
+  const std::string name = AnyQueue("cq");
+  cluster_->Patch("clusterqueues", "", name, {{"spec", {{"resourceGroups", AnyGroups(true)}}}});
 }
 
 void Chaos::EditQueue() {
   Json spec;
-  switch (Below(4)) {
+  switch (Below(6)) {
     case 0:
       spec = {{"cohortName", OneIn(3) ? Json() : Json(AnyCohort())}};
       break;
@@ -166,6 +201,12 @@ void Chaos::EditQueue() {
       break;
     case 2:
       spec = {{"stopPolicy", AnyOf({"None", "Hold", "HoldAndDrain"})}};
+      break;
+    case 3:
+      spec = {{"admissionChecksStrategy", AnyChecks()}};
+      break;
+    case 4:
+      spec = {{"preemption", AnyPreemption()}};
       break;
     default:
       spec = {
@@ -193,8 +234,9 @@ void Chaos::EditCohort() {
 void Chaos::DeleteCohort() { cluster_->Delete("cohorts", "", AnyCohort()); }
 
 void Chaos::StopLocalQueue() {
-  cluster_->Patch("localqueues", AnyNamespace(), AnyQueue("lq"),
-                  {{"spec", {{"stopPolicy", AnyOf({"None", "Hold", "HoldAndDrain"})}}}});
+  const std::string ns = AnyNamespace();
+  const std::string name = AnyQueue("lq");
+  cluster_->Patch("localqueues", ns, name, {{"spec", {{"stopPolicy", AnyOf({"None", "Hold", "HoldAndDrain"})}}}});
 }
 
 void Chaos::RecreateLocalQueue() {
@@ -209,8 +251,8 @@ void Chaos::RecreateFlavor() {
 }
 
 void Chaos::RelabelNamespace() {
-  cluster_->Patch("namespaces", "", AnyNamespace(),
-                  {{"metadata", {{"labels", {{"tier", OneIn(2) ? Json("gold") : Json()}}}}}});
+  const std::string ns = AnyNamespace();
+  cluster_->Patch("namespaces", "", ns, {{"metadata", {{"labels", {{"tier", OneIn(2) ? Json("gold") : Json()}}}}}});
 }
 
 void Chaos::Repair() {
@@ -258,8 +300,16 @@ Json Chaos::AnyJobObject(const std::string& ns, const std::string& name) {
   spec.queue = AnyQueue("lq");
   if (spec.pods > 1 && OneIn(5)) spec.annotations[kMinParallelism] = "1";
   if (OneIn(12)) spec.exit_code = "1";
+  if (OneIn(3)) spec.dying = std::to_string(Below(20));
+  if (!OneIn(3)) spec.labels[kPriorityClass] = "p" + std::to_string(Below(kPriorities));
   if (OneIn(6)) spec.spec["ttlSecondsAfterFinished"] = Below(10);
   if (OneIn(5)) spec.spec["completions"] = spec.pods + static_cast<int>(Below(3));
+  if (OneIn(5)) {
+    // Its pods neither end nor are they made anew, so that their number is as its user says.
+    spec.annotations = {{kElastic, "true"}};
+    spec.spec["completions"] = nullptr;
+    spec.seconds = kEndlessSeconds;
+  }
   Json job = scenarios::Stage::JobObject(spec);
   job["metadata"]["namespace"] = ns;
   job["spec"]["suspend"] = OneIn(2);
@@ -297,6 +347,17 @@ void Chaos::ScaleJob() {
   cluster_->Patch("jobs", ns, name, {{"spec", {{"parallelism", 1 + Below(4)}}}});
 }
 
+bool Chaos::IsElastic(const Json& job) { return At(job, "metadata", "annotations").contains(kElastic); }
+
+void Chaos::ResizeJob() {
+  std::vector<Json> jobs = cluster_->List("jobs");
+  std::erase_if(jobs, [](const Json& job) { return !IsElastic(job); });
+  if (jobs.empty()) return;
+  const Json& meta = Get(jobs[Below(jobs.size())], "metadata");
+  cluster_->Patch("jobs", Text(Get(meta, "namespace")), Text(Get(meta, "name")),
+                  {{"spec", {{"parallelism", 1 + Below(6)}}}});
+}
+
 void Chaos::SuspendJob() {
   const auto [ns, name] = AnyJob();
   cluster_->Patch("jobs", ns, name, {{"spec", {{"suspend", true}}}});
@@ -305,6 +366,12 @@ void Chaos::SuspendJob() {
 void Chaos::RelabelJob() {
   const auto [ns, name] = AnyJob();
   cluster_->Patch("jobs", ns, name, {{"metadata", {{"labels", {{kQueueName, AnyQueue("lq")}}}}}});
+}
+
+void Chaos::RaisePriority() {
+  const auto [ns, name] = AnyJob();
+  cluster_->Patch("jobs", ns, name,
+                  {{"metadata", {{"labels", {{kPriorityClass, "p" + std::to_string(Below(kPriorities))}}}}}});
 }
 
 void Chaos::Deactivate() {

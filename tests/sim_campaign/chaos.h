@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "check_controller.h"
 #include "cluster.h"
 
 namespace muster::sim_campaign {
@@ -38,6 +39,8 @@ class Chaos {
   const std::set<std::string>& without_workload() const { return without_workload_; }
   // As for Jobs that never end by themselves.
   static bool IsEndless(const Json& job);
+  // As for Jobs whose size users change while they run.
+  static bool IsElastic(const Json& job);
 
  private:
   struct Thing {
@@ -56,6 +59,8 @@ class Chaos {
 
   Json AnyResource(const std::string& name, uint64_t most, bool limits);
   Json AnyGroups(bool limits);
+  Json AnyChecks();
+  Json AnyPreemption();
   Json AnyQueueSpec();
   Json AnyCohortSpec(const std::string& parent);
   void MakeQueue(const std::string& name);
@@ -64,6 +69,7 @@ class Chaos {
   Json AnyJobObject(const std::string& ns, const std::string& name);
 
   void Submit();
+  void ResizeJob();
   // Faults.
   void Kill();
   void Pause();
@@ -77,6 +83,7 @@ class Chaos {
   void ScaleJob();
   void SuspendJob();
   void RelabelJob();
+  void RaisePriority();
   void Deactivate();
   void DeleteWorkload();
   // Queues.
@@ -96,6 +103,7 @@ class Chaos {
   Cluster* cluster_;
   ChaosOptions options_;
   SeededRandom random_;
+  CheckController checks_;
   std::vector<Thing> things_;
   int weight_ = 0;
   int jobs_ = 0;

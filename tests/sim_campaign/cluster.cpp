@@ -1,5 +1,7 @@
 #include "cluster.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -11,6 +13,26 @@ namespace {
 // Nobody who waits, for an answer or to try again, waits longer.
 constexpr Duration kRest = std::chrono::minutes(6);
 
+// What matters of a Job or a Workload; empty for others.
+std::string InShort(const Json& object) {
+  const std::string kind = Text(Get(object, "kind"));
+  std::string text;
+  if (kind == "Job") {
+    const Json record =
+        sim::ParseJson(Text(At(object, "metadata", "annotations", "muster.dev/admission"))).value_or(Json());
+    text = Flag(At(object, "spec", "suspend")) ? "suspended" : "runs";
+    text += " uid=" + Text(At(object, "metadata", "uid"));
+    for (const char* key : {"state", "claim"}) text += " " + Text(Get(record, key));
+    for (const char* key : {"reason", "preemptor"}) text += " " + Text(At(record, "eviction", key));
+  } else if (kind == "Workload") {
+    text = Flag(At(object, "spec", "active"), true) ? "active" : "inactive";
+    for (const Json& condition : At(object, "status", "conditions")) {
+      for (const char* key : {"type", "status", "reason"}) text += " " + Text(Get(condition, key));
+    }
+  }
+  return text;
+}
+
 server::MetricsSource SourceOf(const Process* process) {
   const auto leads = [process] { return process->controller != nullptr && process->controller->health().leading; };
   server::MetricsSource source;
@@ -21,6 +43,11 @@ server::MetricsSource SourceOf(const Process* process) {
   source.problems = [process] { return static_cast<int64_t>(process->controller->health().problems.size()); };
   source.informers = [] { return std::vector<server::InformerCounts>(); };
   source.finished = [] { return server::FinishedCounts(); };
+  source.evicting = [process] {
+    std::map<std::string, server::EvictingCount> out;
+    for (const auto& [queue, count] : process->controller->evicting()) out[queue] = {count.workloads, count.oldest};
+    return out;
+  };
   return source;
 }
 
@@ -33,13 +60,16 @@ Process::~Process() {
   transport.reset();
 }
 
-Cluster::Cluster(uint64_t seed, size_t replicas)
+Cluster::Cluster(uint64_t seed, size_t replicas, std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready,
+                 bool strict)
     : executor(seed),
       store(executor.clock(), executor.NewRandom("store")),
       server(&executor, &store, {}),
       controllers(&executor, &store, {}),
+      strict_(strict),
       random_(executor.NewRandom("processes")),
-      processes_(replicas) {
+      processes_(replicas),
+      wait_for_pods_ready_(wait_for_pods_ready) {
   sim::AddMusterPolicies({}, &store.admission());
   store.Subscribe([this](const sim::Change& change) { Observe(change); });
   for (const char* ns : {"muster-system", "team-a", "team-b"}) {
@@ -51,6 +81,7 @@ Cluster::Cluster(uint64_t seed, size_t replicas)
 Cluster::~Cluster() { processes_.clear(); }
 
 void Cluster::Observe(const sim::Change& change) {
+  if (spdlog::should_log(spdlog::level::info)) Tell(change);
   commits_.push_back({change.version, executor.Mono()});
   const std::string& plural = change.kind->plural;
   const bool deleted = change.type == sim::Change::Type::kDeleted;
@@ -58,6 +89,7 @@ void Cluster::Observe(const sim::Change& change) {
     const char* type = deleted ? "DELETED" : change.previous == nullptr ? "ADDED" : "MODIFIED";
     job_lines_.push_back({{"type", type}, {"object", *change.object}});
   }
+  if (plural == "workloads" && !deleted) ObserveWorkload(change);
   if (plural != "clusterqueues" && plural != "cohorts") return;
   const bool queue = plural == "clusterqueues";
   const std::string name = Text(At(*change.object, "metadata", "name"));
@@ -67,6 +99,27 @@ void Cluster::Observe(const sim::Change& change) {
   } else if (change.previous == nullptr || Get(*change.previous, "spec") != Get(*change.object, "spec")) {
     queue ? judge_.Queue(*change.object) : judge_.Cohort(*change.object);
   }
+}
+
+void Cluster::Tell(const sim::Change& change) const {
+  const std::string now = change.type == sim::Change::Type::kDeleted ? "deleted" : InShort(*change.object);
+  if (now.empty() || (change.previous != nullptr && InShort(*change.previous) == now)) return;
+  const double at = static_cast<double>((executor.Mono() - MonoTime{}).count()) / 1e9;
+  spdlog::info("{:.3f} s: {} {} {}", at, change.kind->kind, Text(At(*change.object, "metadata", "name")), now);
+}
+
+void Cluster::ObserveWorkload(const sim::Change& change) {
+  const auto active = [](const Json& workload) { return Flag(At(workload, "spec", "active"), true); };
+  const auto evicted = [](const Json& workload) {
+    const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), "Evicted");
+    return Text(Get(condition, "status")) == "True" ? Text(Get(condition, "reason")) : std::string();
+  };
+  const std::string uid = Text(At(*change.object, "metadata", "uid"));
+  const bool is_active = active(*change.object);
+  if (!is_active && (change.previous == nullptr || active(*change.previous))) deactivated_[uid] = executor.Mono();
+  const std::string reason = evicted(*change.object);
+  if (reason.empty() || (change.previous != nullptr && evicted(*change.previous) == reason)) return;
+  evictions_told_[uid] = {is_active, is_active ? Duration(0) : executor.Mono() - deactivated_[uid]};
 }
 
 // ---- processes ----------------------------------------------------------------------------------
@@ -85,11 +138,13 @@ void Cluster::Start(size_t replica) {
   controller::Options options;
   options.managed_jobs_namespace_selector = controller::DefaultManagedNamespaces("muster-system");
   options.check_policies = false;  // here they are functions, not objects
+  options.wait_for_pods_ready = wait_for_pods_ready_;
+  options.wait_for_terminating_pods = strict_;
   options.lease.identity = name;
   options.lease.retry_period = std::chrono::seconds(5);  // most of what happens at rest
-  process->controller = std::make_unique<controller::Controller>(
-      env, process->client.get(), &process->room, options, process->metrics.get(),
-      [process](const std::string&) { process->ended = true; });
+  process->controller =
+      std::make_unique<controller::Controller>(env, process->client.get(), options, process->metrics.get(),
+                                               [process](const std::string&) { process->ended = true; });
   process->source->Post([process] { process->controller->Start(); });
 }
 
@@ -143,13 +198,16 @@ bool Cluster::RunUntil(const std::function<bool()>& holds, Duration limit) {
 }
 
 bool Cluster::AwaitRest() {
-  for (int i = 0; i < 40; ++i) {
-    const size_t before = server.writes().size();
-    Run(kRest);
-    const auto& writes = server.writes();
-    const bool rests = std::all_of(writes.begin() + static_cast<std::ptrdiff_t>(before), writes.end(),
-                                   [](const auto& w) { return w.user != kMuster || w.resource == "leases"; });
-    if (rests && Leader() != nullptr) return true;
+  const MonoTime end = executor.Mono() + 40 * kRest;
+  const auto& writes = server.writes();
+  MonoTime rests_since = executor.Mono();
+  for (size_t looked_at = writes.size(); executor.Mono() < end;) {
+    Run(std::chrono::seconds(20));
+    for (; looked_at < writes.size(); ++looked_at) {
+      const sim::WriteRecord& write = writes[looked_at];
+      if (write.user == kMuster && write.resource != "leases") rests_since = executor.Mono();
+    }
+    if (executor.Mono() - rests_since >= kRest && Leader() != nullptr) return true;
   }
   return false;
 }
@@ -171,8 +229,11 @@ bool Cluster::Create(Json object) {
   return store.Create("admin", target, std::move(object)).ok();
 }
 
-bool Cluster::Patch(const std::string& plural, const std::string& ns, const std::string& name, const Json& merge) {
-  return store.Patch("admin", TargetOf(plural, ns, name), sim::PatchKind::kMergePatch, merge.dump()).ok();
+bool Cluster::Patch(const std::string& plural, const std::string& ns, const std::string& name, const Json& merge,
+                    const std::string& subresource) {
+  sim::Target target = TargetOf(plural, ns, name);
+  target.subresource = subresource;
+  return store.Patch("admin", target, sim::PatchKind::kMergePatch, merge.dump()).ok();
 }
 
 bool Cluster::Delete(const std::string& plural, const std::string& ns, const std::string& name,

@@ -13,7 +13,6 @@
 
 #include "judge.h"
 #include "muster/controller/controller.h"
-#include "muster/gang/room.h"
 #include "muster/k8s_client/client.h"
 #include "muster/server/metrics.h"
 #include "muster/sim/controllers.h"
@@ -39,7 +38,6 @@ struct Process {
   std::unique_ptr<k8s::Transport> transport;
   std::unique_ptr<k8s::Client> client;
   std::unique_ptr<server::Metrics> metrics;
-  gang::UncheckedRoom room;
   std::unique_ptr<controller::Controller> controller;
   int64_t dies_at = -1;  // so many inputs; negative: it lives on
   bool ended = false;    // it gave up by itself
@@ -51,8 +49,9 @@ class Cluster {
  public:
   static constexpr const char* kMuster = "system:serviceaccount:muster-system:muster";
 
-  // `replicas` processes of Muster, of which one leads.
-  Cluster(uint64_t seed, size_t replicas);
+  // `replicas` processes of Muster, of which one leads. `strict`: with muster.waitForTerminatingPods.
+  Cluster(uint64_t seed, size_t replicas, std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready,
+          bool strict);
   ~Cluster();
 
   // Lets time pass; processes die where they were told to, and come back.
@@ -74,7 +73,8 @@ class Cluster {
 
   // As an administrator, past all faults. RETURNS: whether it was accepted; chance may ask for what makes no sense.
   bool Create(Json object);
-  bool Patch(const std::string& plural, const std::string& ns, const std::string& name, const Json& merge);
+  bool Patch(const std::string& plural, const std::string& ns, const std::string& name, const Json& merge,
+             const std::string& subresource = "");
   bool Delete(const std::string& plural, const std::string& ns, const std::string& name,
               const std::string& propagation = "Background");
   // Null where it does not exist.
@@ -83,6 +83,12 @@ class Cluster {
 
   // Every version of every Job since the beginning, as lines of a watch.
   const std::vector<Json>& job_lines() const { return job_lines_; }
+  // When the condition Evicted of a Workload last became true, or got another reason.
+  struct EvictionTold {
+    bool active = true;  // the Workload, in the version that told it
+    Duration late{0};    // since it was deactivated, if it was not active
+  };
+  const EvictionTold& eviction_told(const std::string& uid) const { return evictions_told_.at(uid); }
   // What was broken. With `lag`, a start may go by what the queues were like so long ago.
   std::vector<std::string> Findings(std::optional<Duration> lag) const;
   // What Muster's processes heard last.
@@ -99,17 +105,24 @@ class Cluster {
     MonoTime at;
   };
   void Observe(const sim::Change& change);
+  void ObserveWorkload(const sim::Change& change);
+  // Logs what became of a Job or a Workload.
+  void Tell(const sim::Change& change) const;
   void Start(size_t replica);
   void Die(size_t replica, Duration down);
   void LookAtProcesses();
   sim::Target TargetOf(const std::string& plural, const std::string& ns, const std::string& name) const;
 
+  const bool strict_;
   SeededRandom random_;
   scenarios::Judge judge_;
   std::vector<Json> job_lines_;
   std::vector<Commit> commits_;
+  std::map<std::string, MonoTime> deactivated_;         // when it was last, by uid of the Workload
+  std::map<std::string, EvictionTold> evictions_told_;  // by uid of the Workload
   std::vector<std::unique_ptr<Process>> processes_;
   int runs_ = 0;
+  std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready_;
   int deaths_ = 0;
 };
 

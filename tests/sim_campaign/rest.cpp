@@ -14,6 +14,13 @@ constexpr const char* kQueueName = "kueue.x-k8s.io/queue-name";
 constexpr const char* kRecord = "muster.dev/admission";
 constexpr const char* kMinParallelism = "kueue.x-k8s.io/job-min-parallelism";
 constexpr const char* kFlavorLabel = "muster.dev/flavor";
+// What is decided by a cache that is behind leaves within 2 s of the decision; this is how far behind it may be where
+// no watch stalls, and 10 s more for a write that has to be made again.
+constexpr Duration kLateMax = std::chrono::seconds(100);
+// Of Workloads of elastic Jobs, which another has replaced.
+constexpr const char* kReplaced = "True/WorkloadSliceReplaced";
+// Why one waits that was looked at.
+const std::vector<std::string> kLookedAt = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured"};
 const std::vector<std::string> kResources = {"cpu", "nvidia.com/gpu"};
 
 std::string NameOf(const Json& object) {
@@ -91,7 +98,7 @@ void Rest::ReadObjects() {
 std::vector<std::string> Rest::Findings() {
   for (const Json& job : cluster_->List("jobs")) LookAtJob(job);
   LookAtOrphans();
-  for (const Waiting& waiting : queued_) LookAtReason(waiting);
+  LookAtReasons();
   RecountQueues();
   RecountMetrics();
   const Process* leader = cluster_->Leader();
@@ -113,8 +120,10 @@ void Rest::LookAtJob(const Json& job) {
     if (!ended || (cluster_->deaths() == 0 && !without_workload_.contains(uid))) Report(name + " has no Workload");
     return;
   }
-  if (it->second.size() != 1) return Report(name + " has several Workloads");
-  const Json& workload = it->second[0];
+  std::vector<Json> now = it->second;
+  std::erase_if(now, [](const Json& workload) { return Condition(workload, "Finished") == kReplaced; });
+  if (now.size() != 1) return Report(name + " has " + std::to_string(now.size()) + " Workloads");
+  const Json& workload = now[0];
   if (ended) {
     LookAtEnd(name, workload);
   } else if (Flag(At(job, "spec", "suspend"))) {
@@ -139,13 +148,53 @@ void Rest::LookAtRunning(const std::string& name, const Json& job, const Json& w
   if (sim::HasCondition(workload, "Evicted") || sim::HasCondition(workload, "Finished")) {
     Report(name + " runs, and its Workload says otherwise: " + Get(workload, "status").dump());
   }
+  const int64_t pods = Chaos::IsElastic(job) ? LookAtSize(name, job, workload, record) : PodsOf(job);
   const std::string queue = Text(Get(record, "clusterQueue"));
   for (const auto& [resource, flavor] : record["podSets"][0]["flavors"].items()) {
-    usage_[queue][Text(flavor) + "/" + resource] += RequestOf(job, resource) * PodsOf(job);
+    usage_[queue][Text(flavor) + "/" + resource] += RequestOf(job, resource) * pods;
   }
   ++by_queue_[queue].holding;
   ++by_local_queue_[Text(At(job, "metadata", "namespace")) + "/" + Text(At(job, "metadata", "labels", kQueueName))]
         .holding;
+}
+
+// Those pods run that are admitted, and the others are held. RETURNS: how many are admitted.
+int64_t Rest::LookAtSize(const std::string& name, const Json& job, const Json& workload, const Json& record) {
+  const int64_t admitted = Number(Get(record["podSets"][0], "count"));
+  const int64_t more = PodsOf(job) - admitted;
+  if (more < 0) Report(name + " has fewer pods than its record");
+  int64_t free = 0;
+  for (const Json& pod : cluster_->List("pods")) {
+    const Json& owners = At(pod, "metadata", "ownerReferences");
+    const bool own = !owners.empty() && Get(owners[0], "uid") == At(job, "metadata", "uid");
+    free += own && At(pod, "spec", "schedulingGates").empty() ? 1 : 0;
+  }
+  if (free != admitted) {
+    Report(name + " runs with " + std::to_string(free) + " pods, and " + std::to_string(admitted) + " are admitted");
+  }
+  if (Number(At(workload, "status", "admission", "podSetAssignments")[0]["count"]) != admitted) {
+    Report(name + ": its Workload tells of another size: " + Get(workload, "status").dump());
+  }
+  if (sim::HasCondition(workload, "muster.dev/Waiting") != (more > 0)) {
+    Report(name + " waits for " + std::to_string(more) +
+           " more pods, and its Workload says otherwise: " + Get(workload, "status").dump());
+  }
+  if (more <= 0) return admitted;
+  ++waiting_;
+  Waiting waiting{job, workload, name, "", ""};
+  waiting.local_queue = Text(At(job, "metadata", "namespace")) + "/" + Text(Get(record, "localQueue"));
+  const auto local = local_queues_.find(waiting.local_queue);
+  if (local != local_queues_.end()) waiting.cluster_queue = Text(At(local->second, "spec", "clusterQueue"));
+  for (const auto& [resource, flavor] : record["podSets"][0]["flavors"].items()) {
+    waiting.more[Text(flavor) + "/" + resource] += RequestOf(job, resource) * more;
+  }
+  if (WhyNotQueued(waiting).empty()) {
+    ++by_queue_[waiting.cluster_queue].pending;
+    ++by_local_queue_[waiting.local_queue].pending;
+    if (IsStrict(waiting.cluster_queue)) ++strict_[waiting.cluster_queue];
+    growing_.push_back(std::move(waiting));
+  }
+  return admitted;
 }
 
 void Rest::LookAtWaiting(const std::string& name, const Json& job, const Json& workload) {
@@ -167,7 +216,9 @@ void Rest::LookAtWaiting(const std::string& name, const Json& job, const Json& w
   Waiting waiting{job, workload, name, "", ""};
   waiting.local_queue = Text(At(job, "metadata", "namespace")) + "/" + Text(At(job, "metadata", "labels", kQueueName));
   if (!Flag(At(workload, "spec", "active"), true)) {
-    if (Condition(workload, "Evicted") != "True/Deactivated") Report(name + " is deactivated, and nothing says so");
+    if (!TellsDeactivation(job, workload)) {
+      Report(name + " is deactivated, and its Workload says otherwise: " + Get(workload, "status").dump());
+    }
     return;
   }
   const auto local = local_queues_.find(waiting.local_queue);
@@ -184,10 +235,26 @@ void Rest::LookAtWaiting(const std::string& name, const Json& job, const Json& w
   }
   ++by_queue_[waiting.cluster_queue].pending;
   ++by_local_queue_[waiting.local_queue].pending;
-  if (Text(At(queues_.at(waiting.cluster_queue), "spec", "queueingStrategy")) == "StrictFIFO") {
-    ++strict_[waiting.cluster_queue];
-  }
+  if (IsStrict(waiting.cluster_queue)) ++strict_[waiting.cluster_queue];
   queued_.push_back(std::move(waiting));
+}
+
+// Whoever is deactivated is evicted for it, unless it was evicted for something else already (kueue_semantics 7.3):
+// that was told while it was active; or it was decided before Muster could know of the deactivation, and then the
+// record of the stop names it, or it was told soon, where there was no gang to stop.
+bool Rest::TellsDeactivation(const Json& job, const Json& workload) const {
+  const std::string evicted = Condition(workload, "Evicted");
+  if (!evicted.starts_with("True/") || Condition(workload, "QuotaReserved") != "False/Deactivated") return false;
+  if (evicted.starts_with("True/Deactivated")) return true;
+  const Cluster::EvictionTold& told = cluster_->eviction_told(Text(At(workload, "metadata", "uid")));
+  if (told.active || told.late <= kLateMax) return true;
+  std::string stopped;  // for what it was last
+  for (const Json& line : cluster_->job_lines()) {
+    if (At(line, "object", "metadata", "uid") != At(job, "metadata", "uid")) continue;
+    const Json record = sim::ParseJson(Text(At(line, "object", "metadata", "annotations", kRecord))).value_or(Json());
+    if (Text(Get(record, "state")) == "stopped") stopped = Text(At(record, "eviction", "reason"));
+  }
+  return evicted == "True/" + stopped;
 }
 
 // Why it is in no queue; empty: it is.
@@ -206,6 +273,10 @@ bool Rest::IsInactive(const std::string& cluster_queue) const {
                      [this](const Json& flavor) { return !flavors_.contains(Text(Get(flavor, "name"))); });
 }
 
+bool Rest::IsStrict(const std::string& cluster_queue) const {
+  return Text(At(queues_.at(cluster_queue), "spec", "queueingStrategy")) == "StrictFIFO";
+}
+
 std::string Rest::RootOf(const std::string& cluster_queue) const {
   std::string root = Text(At(queues_.at(cluster_queue), "spec", "cohortName"));
   if (root.empty()) return "ClusterQueue " + cluster_queue;
@@ -220,8 +291,7 @@ std::string Rest::RootOf(const std::string& cluster_queue) const {
 
 Rest::Room Rest::RoomFor(const Waiting& waiting) const {
   const Json& job = waiting.job;
-  const bool partial = At(job, "metadata", "annotations").contains(kMinParallelism);
-  const int64_t pods = partial ? 1 : PodsOf(job);
+  const int64_t pods = IsPartial(waiting) ? 1 : PodsOf(job);
   const std::string wanted =
       Text(At(made_.at(Text(At(job, "metadata", "uid"))), "spec", "template", "spec", "nodeSelector", kFlavorLabel));
   Room room;
@@ -244,40 +314,122 @@ Rest::Room Rest::RoomFor(const Waiting& waiting) const {
   return room;
 }
 
-void Rest::LookAtReason(const Waiting& waiting) {
-  const std::string shown = Condition(waiting.workload, "QuotaReserved");
-  const auto accept = [&](const std::vector<std::string>& reasons) {
-    for (const std::string& reason : reasons) {
-      if (shown == "False/" + reason) return;
+// In a StrictFIFO queue only the head is looked at: whoever is behind it is told that it is still to be looked at, or
+// keeps what it was told when it was the head itself. One of the most urgent is the head, and is told what is true.
+void Rest::LookAtReasons() {
+  std::map<std::string, std::map<int64_t, int>> waiting_in;  // StrictFIFO ClusterQueues: how many, by priority
+  for (const Waiting& waiting : queued_) {
+    if (strict_.contains(waiting.cluster_queue)) ++waiting_in[waiting.cluster_queue][PriorityOf(waiting)];
+  }
+  // Where more pods wait, they may be the head.
+  std::set<std::string> growing_in;
+  for (const Waiting& waiting : growing_) growing_in.insert(waiting.cluster_queue);
+  std::map<std::string, std::string> heads;  // what is wrong with all who may be the head, by ClusterQueue
+  for (const Waiting& waiting : queued_) {
+    if (IsToldByScan(waiting)) told_by_scan_.insert(Text(At(waiting.workload, "metadata", "name")));
+    const std::string wrong = WrongReason(waiting);
+    const auto strict = waiting_in.find(waiting.cluster_queue);
+    const bool grows = growing_in.contains(waiting.cluster_queue);
+    const bool first =
+        strict == waiting_in.end() || (strict->second.size() == 1 && strict->second.begin()->second == 1 && !grows);
+    if (first || IsInactive(waiting.cluster_queue)) {
+      if (!wrong.empty()) Report(wrong);
+      continue;
     }
-    Report(waiting.name + " should wait as " + reasons[0] + ": " + Get(waiting.workload, "status").dump());
-  };
-  if (IsInactive(waiting.cluster_queue)) return accept({"Suspended"});
-  // Whoever is behind the head of a strict queue is not looked at, and a strict head may keep room for itself.
-  const auto strict = strict_.find(waiting.cluster_queue);
-  if (strict != strict_.end() && strict->second > 1) return;
+    const auto& [highest, count] = *strict->second.rbegin();
+    if (PriorityOf(waiting) == highest && !grows) {
+      const auto [head, added] = heads.emplace(waiting.cluster_queue, wrong);
+      if (!added && wrong.empty()) head->second.clear();
+      if (count == 1) continue;
+    }
+    // Nothing is said of one that nobody has looked at yet, as in Kueue.
+    if (wrong.empty() || Condition(waiting.workload, "QuotaReserved").empty()) continue;
+    std::vector<std::string> behind = kLookedAt;
+    behind.emplace_back("PendingEvaluation");
+    const std::string odd = Unless(waiting, behind);
+    if (!odd.empty()) Report(odd);
+  }
+  for (const Waiting& waiting : growing_) LookAtGrowing(waiting);
+  for (const auto& [queue, wrong] : heads) {
+    if (!wrong.empty()) Report("of the head of " + queue + ": " + wrong);
+  }
+}
+
+// More pods wait for room in the flavors of those that run, or behind the head of a StrictFIFO queue.
+void Rest::LookAtGrowing(const Waiting& waiting) {
+  if (IsInactive(waiting.cluster_queue) || !TakesNamespace(waiting)) return;
   const std::string root = RootOf(waiting.cluster_queue);
   for (const auto& [queue, count] : strict_) {
-    if (queue != waiting.cluster_queue && !IsInactive(queue) && RootOf(queue) == root) return;
+    if (!IsInactive(queue) && RootOf(queue) == root) return;
   }
+  const Json& flavors = At(queues_.at(waiting.cluster_queue), "spec")["resourceGroups"][0]["flavors"];
+  for (const auto& [key, amount] : waiting.more) {
+    const bool offered = std::any_of(flavors.begin(), flavors.end(), [&key = key](const Json& flavor) {
+      return key.starts_with(Text(Get(flavor, "name")) + "/");
+    });
+    if (!offered || amount > tree_.Available(waiting.cluster_queue, key)) return;
+  }
+  Report(waiting.name + " waits for more pods though they fit: " + Get(waiting.workload, "status").dump());
+}
+
+bool Rest::TakesNamespace(const Waiting& waiting) const {
   const Json& wanted = At(queues_.at(waiting.cluster_queue), "spec", "namespaceSelector", "matchLabels");
   const Json& ns = namespaces_.at(Text(At(waiting.job, "metadata", "namespace")));
   for (const auto& [key, value] : wanted.items()) {
-    if (At(ns, "metadata", "labels", key) != value) return accept({"Misconfigured"});
+    if (At(ns, "metadata", "labels", key) != value) return false;
   }
+  return true;
+}
+
+int64_t Rest::PriorityOf(const Waiting& waiting) { return Number(At(waiting.workload, "spec", "priority")); }
+
+// What is wrong if it waits for none of these reasons; else empty.
+std::string Rest::Unless(const Waiting& waiting, const std::vector<std::string>& reasons) {
+  const std::string shown = Condition(waiting.workload, "QuotaReserved");
+  for (const std::string& reason : reasons) {
+    if (shown == "False/" + reason) return "";
+  }
+  return waiting.name + " should wait as " + reasons[0] + ": " + Get(waiting.workload, "status").dump();
+}
+
+// The head of a StrictFIFO queue that waits may keep room for itself in all of its tree.
+bool Rest::BesideStrictHead(const Waiting& waiting) const {
+  const std::string root = RootOf(waiting.cluster_queue);
+  return std::any_of(strict_.begin(), strict_.end(), [&](const auto& entry) {
+    return entry.first != waiting.cluster_queue && !IsInactive(entry.first) && RootOf(entry.first) == root;
+  });
+}
+
+bool Rest::IsPartial(const Waiting& waiting) {
+  return At(waiting.job, "metadata", "annotations").contains(kMinParallelism);
+}
+
+// Several reasons would be true.
+bool Rest::IsToldByScan(const Waiting& waiting) const {
+  if (IsInactive(waiting.cluster_queue) || !TakesNamespace(waiting)) return false;
   const Room room = RoomFor(waiting);
-  const bool partial = At(waiting.job, "metadata", "annotations").contains(kMinParallelism);
+  return BesideStrictHead(waiting) || room.full || IsPartial(waiting);
+}
+
+// What is wrong with what one is told that was looked at; empty: nothing.
+std::string Rest::WrongReason(const Waiting& waiting) const {
+  if (IsInactive(waiting.cluster_queue)) return Unless(waiting, {"Suspended"});
+  if (!TakesNamespace(waiting)) return Unless(waiting, {"Misconfigured"});
+  if (BesideStrictHead(waiting)) return Unless(waiting, kLookedAt);
+  const Room room = RoomFor(waiting);
+  const bool partial = IsPartial(waiting);
   switch (room.fit) {
     case Fit::kFits:
-      return Report(waiting.name + " waits though it fits: " + Get(waiting.workload, "status").dump());
+      return waiting.name + " waits though it fits: " + Get(waiting.workload, "status").dump();
     case Fit::kFull:
       // What is told of a gang that would start with fewer pods is about all of them.
-      return partial ? accept({"WaitingForQuota", "ExceedsMaxQuota"}) : accept({"WaitingForQuota"});
+      return partial ? Unless(waiting, {"WaitingForQuota", "ExceedsMaxQuota"}) : Unless(waiting, {"WaitingForQuota"});
     case Fit::kNever:
       // The first resource that is in the way is told, be it one that may come back.
-      return room.full ? accept({"ExceedsMaxQuota", "NoMatchingFlavor", "WaitingForQuota"})
-                       : accept({"ExceedsMaxQuota", "NoMatchingFlavor"});
+      return room.full ? Unless(waiting, {"ExceedsMaxQuota", "NoMatchingFlavor", "WaitingForQuota"})
+                       : Unless(waiting, {"ExceedsMaxQuota", "NoMatchingFlavor"});
   }
+  return "";
 }
 
 void Rest::LookAtOrphans() {
@@ -359,6 +511,7 @@ void Rest::RecountMetrics() {
     expect("kueue_local_queue_reserving_active_workloads", labels, by_local_queue_[name].holding);
   }
   expect("muster_unwritten_claims", {}, 0);
+  expect("muster_evicting_workloads", {}, 0);
   for (const prometheus::MetricFamily& family : families) {
     // These tell of who waits for a queue that is not there, under its name.
     if (family.name == "muster_waiting_workloads" || family.name.starts_with("kueue_local_queue_")) continue;

@@ -21,12 +21,15 @@ class Rest {
   Rest(const Cluster* cluster, const std::set<std::string>& without_workload);
 
   // RETURNS: what is not as it must be, in words:
-  //   each Job has ended, runs whole (those that never end), or waits as it was made, with a reason that is true;
+  //   each Job has ended, runs whole (those that never end), or waits as it was made, with a reason that is true; of an
+  //   elastic one those pods run that are admitted, and all that fit are;
   //   each has one Workload that says the same, and what is left of deleted ones is finished;
   //   the status of queues and the metrics are what a recount gives, and nothing stands in the way of Muster's work.
   std::vector<std::string> Findings();
   // Jobs that wait.
   int waiting() const { return waiting_; }
+  // Workloads that wait for one of several reasons: which of them is told depends on where the scan of flavors began.
+  const std::set<std::string>& told_by_scan() const { return told_by_scan_; }
 
  private:
   struct Waiting {
@@ -35,6 +38,8 @@ class Rest {
     std::string name;
     std::string local_queue;  // "namespace/name"
     std::string cluster_queue;
+    // Of a gang that runs: what its further pods ask for, by "flavor/resource".
+    std::map<std::string, int64_t> more{};
   };
   struct Counts {
     int pending = 0;
@@ -52,12 +57,23 @@ class Rest {
   void LookAtJob(const Json& job);
   void LookAtEnd(const std::string& name, const Json& workload);
   void LookAtRunning(const std::string& name, const Json& job, const Json& workload);
+  int64_t LookAtSize(const std::string& name, const Json& job, const Json& workload, const Json& record);
   void LookAtWaiting(const std::string& name, const Json& job, const Json& workload);
   void LookAtOrphans();
   std::string WhyNotQueued(const Waiting& waiting) const;
+  bool BesideStrictHead(const Waiting& waiting) const;
+  static bool IsPartial(const Waiting& waiting);
+  bool IsToldByScan(const Waiting& waiting) const;
+  bool IsStrict(const std::string& cluster_queue) const;
+  bool TakesNamespace(const Waiting& waiting) const;
   bool IsInactive(const std::string& cluster_queue) const;
   Room RoomFor(const Waiting& waiting) const;
-  void LookAtReason(const Waiting& waiting);
+  bool TellsDeactivation(const Json& job, const Json& workload) const;
+  void LookAtReasons();
+  void LookAtGrowing(const Waiting& waiting);
+  std::string WrongReason(const Waiting& waiting) const;
+  static std::string Unless(const Waiting& waiting, const std::vector<std::string>& reasons);
+  static int64_t PriorityOf(const Waiting& waiting);
   std::string RootOf(const std::string& cluster_queue) const;
   void RecountQueues();
   void RecountUsage(const std::string& name, const Json& queue);
@@ -76,9 +92,11 @@ class Rest {
   scenarios::QuotaTree tree_;
   scenarios::QuotaTree::Usage usage_;
   std::vector<Waiting> queued_;
+  std::vector<Waiting> growing_;  // those that run and wait for more pods
   std::map<std::string, Counts> by_queue_;
   std::map<std::string, Counts> by_local_queue_;
   std::map<std::string, int> strict_;  // Jobs that wait, by StrictFIFO ClusterQueue
+  std::set<std::string> told_by_scan_;
   int waiting_ = 0;
 };
 

@@ -23,6 +23,7 @@ Findings AccountingIsInIntegers(const SourceFile& file);
 Findings IncludesPointDown(const SourceFile& file);
 Findings HeavyHeadersStayInSources(const SourceFile& file);
 Findings MemoryOrdersAreExplained(const SourceFile& file);
+Findings DrawsAreInOrder(const SourceFile& file);
 Findings LocksAreStandard(const SourceFile& file);
 Findings NoPathOfSomeMachine(const SourceFile& file);
 Findings WhitespaceIsPlain(const SourceFile& file);

@@ -38,9 +38,31 @@ TEST_CASE("The tree keeps its promises") {
   CHECK(Check(IncludesPointDown) == Findings{});
   CHECK(Check(HeavyHeadersStayInSources) == Findings{});
   CHECK(Check(MemoryOrdersAreExplained) == Findings{});
+  CHECK(Check(DrawsAreInOrder) == Findings{});
   CHECK(Check(LocksAreStandard) == Findings{});
   CHECK(Check(NoPathOfSomeMachine) == Findings{});
   CHECK(Check(WhitespaceIsPlain) == Findings{});
+}
+
+TEST_CASE("Draws that a compiler may reorder are found") {
+  const auto found = [](const std::string& text) { return CheckText(DrawsAreInOrder, "sim/a.cpp", text); };
+  for (const char* text :
+       {"f(AnyName(), AnyName());", "f(1,\n OneIn(2));\nint a = Draw(b) + Draw(c);", "f(g(OneIn(2)), {OneIn(2)});",
+        "f(OneIn(2) ? 1 : 2, OneIn(2));", "return *rc::gen::arbitrary() == *rc::gen::arbitrary();",
+        "f([&] { f(OneIn(2), OneIn(2)); });", "f(AnyName(), {{a, {{b, OneIn(2)}}}});"}) {
+    INFO(text);
+    CHECK(found(text).size() == 1);
+  }
+  CHECK(found("int a;\n\nf(OneIn(2),\n  OneIn(2));") ==
+        Findings{"sim/a.cpp:4: two draws in one expression, in no order"});
+  for (const char* text :
+       {"Below(OneIn(2) ? 1 : 2);", "if (OneIn(2)) a = Below(3);", "T a = {AnyName(), AnyName()};",
+        "a = OneIn(2) ? Below(2) : Below(3);", "f(OneIn(2)); f(OneIn(2));", "return OneIn(2) && OneIn(3);",
+        "a[Below(2)] = Below(3);", "f(AnyName(), [&] { OneIn(2); });", "if (Draw(a) == b) { f(Draw(c)); }"}) {
+    INFO(text);
+    CHECK(found(text).empty());
+  }
+  CHECK(CheckText(DrawsAreInOrder, "src/a.cpp", "f(AnyName(), AnyName());").empty());
 }
 
 TEST_CASE("Comments and literals are told from code") {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "world.h"
 
@@ -15,7 +16,8 @@ namespace muster::scenarios {
 std::unique_ptr<World> NewSimWorld(uint64_t seed);
 
 // Without job controller, policies and flavors: whoever plays the job controller may write whatever it would.
-std::unique_ptr<World> NewSimWorldWithoutJobController(uint64_t seed);
+// `config`: as of World::Configure.
+std::unique_ptr<World> NewSimWorldWithoutJobController(uint64_t seed, const std::string& config = "");
 
 // The API server alone, with the namespace `team`.
 std::unique_ptr<World> NewSimServer(uint64_t seed);

@@ -57,6 +57,9 @@ class World : public Api {
   // Lets so much time pass.
   virtual void Pass(std::chrono::milliseconds time) = 0;
   virtual WallTime Now() const = 0;
+  // More of Muster's configuration, from its next start on: YAML, after what each world has.
+  virtual void Configure(const std::string& yaml) = 0;
+  // The quota of an evicted gang is free once none of its pods is terminating either (muster.waitForTerminatingPods).
   virtual void StartMuster() = 0;
   // As SIGKILL.
   virtual void KillMuster() = 0;

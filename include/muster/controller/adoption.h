@@ -24,7 +24,13 @@ struct Held {
   engine::Admission admission;
   WallTime reserved_at;
   std::string local_queue;
-  bool started = true;  // false: of a prebuilt Workload whose Job is still to be started
+  // Of kLeaving: why, where an engine decided so, for whom, and when.
+  std::optional<engine::EvictionReason> evicted;
+  std::string preemptor_uid;
+  WallTime evicted_at;
+  bool started = true;   // false: of a Workload that holds the record, and whose Job is still to be started
+  bool admitted = true;  // false: its checks are still to be passed
+  WallTime admitted_at;  // where that was later than the reservation
 };
 
 // A record of the Job's own counts first: started, it holds its quota whether or not somebody suspended the Job
@@ -39,8 +45,7 @@ std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait
 // ON FAILURE: names the field that cannot be read.
 absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload);
 
-// The eviction that is under way. REQUIRES: condition Evicted.
-Eviction EvictionOf(const WorkloadStatus& status);
+engine::HeldClaim ToHeldClaim(const Held& held);
 // Says that it holds the record of its admission itself.
 bool IsRecordHolder(const Workload& workload);
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +16,6 @@
 #include "muster/core/clock.h"
 #include "muster/engine/engine.h"
 #include "muster/engine/telemetry.h"
-#include "muster/gang/room.h"
 #include "muster/k8s_client/client.h"
 
 namespace muster::controller {
@@ -30,6 +30,7 @@ struct Health {
     std::string kind;
     int64_t lists = 0;  // more than one: it had to list again
     int64_t watch_cuts = 0;
+    int64_t objects = 0;  // that it knows
   };
   std::vector<Informer> informers;
   // Standing problems in words: policies missing or changed, missing rights, Kueue's lease alive, ...
@@ -44,11 +45,17 @@ struct FinishedCounts {
   std::map<std::pair<std::string, std::string>, int64_t> by_local_queue;  // (namespace, name)
 };
 
+// What is evicted and still holds its quota.
+struct EvictingCount {
+  int64_t workloads = 0;
+  WallTime oldest;  // since when the one of them is evicted that takes longest
+};
+
 class Controller {
  public:
   // REQUIRES: what the pointers point to outlives it. `lost_leadership`: the process must exit.
-  Controller(Environment env, k8s::Client* client, const gang::Room* room, Options options,
-             engine::Telemetry* telemetry, std::function<void(std::string why)> lost_leadership);
+  Controller(Environment env, k8s::Client* client, Options options, engine::Telemetry* telemetry,
+             std::function<void(std::string why)> lost_leadership);
   ~Controller();
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
@@ -61,6 +68,7 @@ class Controller {
   // The read side for metrics and explanations; null before the first complete state.
   const engine::EngineSet* engine() const;
   const FinishedCounts& finished() const;
+  std::map<std::string, EvictingCount> evicting() const;  // by ClusterQueue
 
  private:
   class Impl;

@@ -9,10 +9,13 @@
 
 #include <absl/status/statusor.h>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "muster/engine/engine.h"
 #include "muster/engine/objects.h"
 #include "muster/gang/requests.h"
 #include "muster/gang/shape.h"
@@ -29,6 +32,11 @@ engine::Cohort DecodeCohort(k8s::JsonValue object);
 engine::LocalQueue DecodeLocalQueue(k8s::JsonValue object);
 engine::Namespace DecodeNamespace(k8s::JsonValue object);
 
+gang::Topology DecodeTopology(k8s::JsonValue object);
+gang::Node DecodeNode(k8s::JsonValue object);
+// A pod that takes room on a node; nothing: it is on none, or has ended.
+std::optional<engine::PodPlaced> DecodePlacedPod(k8s::JsonValue object);
+
 // ---- parts ---------------------------------------------------------------------------------------
 
 // An absent selector is not an empty one: the caller asks present() first where that matters.
@@ -41,6 +49,9 @@ gang::ResourceList DecodeResourceList(k8s::JsonValue list);
 Amount DecodeAmount(k8s::JsonValue quantity, std::string_view resource);
 
 // ---- pods ----------------------------------------------------------------------------------------
+
+// podSets[].topologyRequest.
+gang::TopologyRequest DecodeTopologyRequest(k8s::JsonValue request);
 
 // What of a pod template decides where and whether it fits.
 struct PodTemplate {
@@ -88,6 +99,7 @@ struct PodSetTemplate {
   int32_t count = 1;
   std::optional<int32_t> min_count;
   PodTemplate pod;
+  gang::TopologyRequest topology{};
 };
 
 // spec.podSets of a Workload.

@@ -64,10 +64,11 @@ struct Job {
   // The template as it is now, injected or not.
   TemplateView view;
   bool template_has_metadata = false;
+  bool gated = false;  // its template has the scheduling gate of elastic Jobs
   PodTemplate pod;
   // Of containers and init containers, whatever the order of their keys.
   uint64_t containers_hash = 0;
-  // The rest of template.spec, without nodeSelector and tolerations; null where it was not kept.
+  // The rest of template.spec, without nodeSelector, tolerations and schedulingGates; null where it was not kept.
   SharedText spec_rest;
 
   // The record, where the Job carries one of its own that can be read.
@@ -83,6 +84,8 @@ struct Job {
   // The Workload that its user made for it; empty: it gets one.
   std::string_view prebuilt() const;
 
+  // Asks to be resized while it runs.
+  bool elastic() const;
   bool Suspended() const { return suspend; }
   // Complete or Failed; null while neither is true.
   const k8s::Condition* Outcome() const;
@@ -114,19 +117,29 @@ int32_t ReclaimablePods(const Job& job, const JobShape& shape);
 
 // The name that the Job's Workload has or will have.
 std::string WorkloadNameOf(const Job& job);
+// Of the Workload made for it; `slice` as of Record.
+std::string SliceName(const Job& job, std::optional<int64_t> slice);
+
+// As many pods are ready, or have succeeded, as the Job runs at once, or as are admitted of an elastic one.
+bool AllPodsReady(const Job& job);
 
 // What one pod asks for by the template alone, whatever its namespace adds.
 WrittenRequests RequestsOf(const PodTemplate& pod);
 // Whether the Job has as many pods as when it was started, of which no more than `record` admits can run, and each
 // asks for what it asked for then, for as long as then. The template's other parts are not compared, nor what stands
-// beside it, a LimitRange say: what runs may go on running.
-bool RunsAsAdmitted(const Job& job, const Record& record);
+// beside it, a LimitRange say: what runs may go on running. `resizes`: it may have any number of pods, since gates hold
+// those that are not admitted.
+bool RunsAsAdmitted(const Job& job, const Record& record, bool resizes);
+// Gates hold the pods that are not admitted, and somebody is there to take them away: as a start of Muster's leaves it.
+bool HoldsPodsBack(const Job& job);
 
 // Bounds and values that users state on labels and annotations. ON FAILURE: names key and value.
 absl::StatusOr<std::optional<int32_t>> MinParallelism(const Job& job);
 absl::StatusOr<std::optional<int64_t>> MaxExecutionSeconds(const Job& job);
 // As a record has it: 0 where there is no limit, or none that can be read.
 int64_t WantedMaxExecutionSeconds(const Job& job);
+// What its pods ask of a topology. ON FAILURE: names annotation and value.
+absl::StatusOr<gang::TopologyRequest> TopologyRequestOf(const Job& job);
 // Whether completions follow parallelism on partial admission.
 bool CompletionsFollowParallelism(const Job& job);
 

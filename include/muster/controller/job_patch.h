@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "muster/controller/check_state.h"
 #include "muster/controller/job.h"
 #include "muster/controller/pod_template.h"
 #include "muster/controller/record.h"
@@ -31,7 +32,12 @@ struct StartOrder {
   engine::Admission admission;
   WallTime reserved_at;
   std::string local_queue;
-  std::string workload;  // name
+  std::string workload;          // name
+  std::optional<int64_t> slice;  // as of Record
+  WallTime admitted_at;          // as of Record
+  // Whose checks are ready, with what their controllers want the pods to have.
+  CheckStates checks;
+  CheckNames check_names;
   int64_t past_execution_seconds = 0;
   // A former eviction that the Workload may not show yet.
   std::optional<Eviction> eviction;
@@ -39,7 +45,8 @@ struct StartOrder {
 
 // Unsuspends the Job with the assigned flavors injected and the record written; takes back what a former
 // admission injected, all in one. REQUIRES: job.suspend.
-// ON FAILURE: NotFound (a flavor is gone), FailedPrecondition (the template contradicts a flavor; permanent).
+// ON FAILURE: NotFound (a flavor is gone), FailedPrecondition (the template contradicts a flavor or a check;
+// permanent).
 absl::StatusOr<JobPatch> BuildStart(const Job& job, const StartOrder& order, const FlavorMap& flavors);
 
 // Whether a start that was built on `basis` would still pass its own tests on `now`, record included, and no more pods
@@ -58,6 +65,9 @@ std::string BuildRestore(const Job& job);
 
 // Starts a running gang again that somebody else suspended. REQUIRES: a started record, job.suspend.
 JobPatch BuildResume(const Job& job);
+
+// Writes the admission of other counts into a running Job's record; of more pods: `grows`. REQUIRES: a started record.
+JobPatch BuildSize(const Job& job, const engine::Admission& admission, bool grows);
 
 // Writes a running Job's record again that somebody else removed or spoiled.
 std::string BuildRecordAgain(const Job& job, const Record& record);

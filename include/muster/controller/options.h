@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "muster/controller/pods_ready.h"
 #include "muster/controller/policies.h"
 #include "muster/core/labels.h"
 #include "muster/core/time.h"
+#include "muster/engine/fair_sharing.h"
 #include "muster/gang/requests.h"
 #include "muster/k8s_client/lease.h"
 
@@ -42,9 +44,18 @@ struct Options {
   // What of a pod's requests is counted, and as what.
   gang::RequestConfig requests;
   bool ignore_undeclared_resources = false;
+  // A gang is admitted only where every pod has a place on a node, by what nodes and pods there are.
+  bool check_machines = false;
+  // How long a gang may lack places for pods that are on no node, before it is stopped whole. 0: for ever.
+  Duration place_timeout = std::chrono::minutes(1);
+  // Unset: off.
+  std::optional<engine::FairSharing> fair_sharing;
+  std::optional<engine::AdmissionFairSharing> admission_fair_sharing;
   // Strict: an evicted gang's quota is free only when no pod is terminating either.
   bool wait_for_terminating_pods = false;
   RetentionOptions retention;
+  // Unset: pods may take what time they will, and nothing is said of them.
+  std::optional<WaitForPodsReadyOptions> wait_for_pods_ready;
   // How long a new leader waits before it reads the state it decides on: no write of its predecessor is applied
   // later. At least the client's lands_within().
   Duration takeover_wait = std::chrono::seconds(6);

@@ -18,17 +18,18 @@
 
 namespace muster::controller {
 
-// The four places that injection writes to.
+// The places that injection writes to.
 struct TemplateView {
   Labels labels;
   Labels annotations;
   Labels node_selector;
   std::vector<gang::Toleration> tolerations;
+  std::vector<std::string> scheduling_gates{};
   friend bool operator==(const TemplateView&, const TemplateView&) = default;
 };
 
 // What an admission wants in the template; or, once applied, exactly what it added: keys that were there
-// before with the same value, and tolerations that were there, are not part of it.
+// before with the same value, and tolerations and gates that were there, are not part of it.
 using Injection = TemplateView;
 
 struct Injected {

@@ -46,6 +46,9 @@ struct PolicyOptions {
   std::string lease_name = "c1f6bfd2.kueue.x-k8s.io";
 };
 
+// "system:serviceaccount:NAMESPACE:NAME"
+std::string OwnUserName(const PolicyOptions& options);
+
 // One object, complete: a policy or the binding that puts it in force.
 struct GeneratedPolicy {
   std::string kind;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "muster/controller/job.h"
+#include "muster/controller/pods_ready.h"
 #include "muster/controller/workload.h"
 #include "muster/engine/reason.h"
 
@@ -19,6 +20,7 @@ namespace muster::controller {
 struct WorkloadFacts {
   enum class State : uint8_t {
     kPending,   // holds nothing
+    kReserved,  // holds its quota, and has checks to pass before it may run
     kAdmitted,  // holds its quota and runs, or is about to
     kEvicting,  // is being stopped and holds its quota until its pods are gone
     kFinished,
@@ -27,19 +29,25 @@ struct WorkloadFacts {
   bool active = true;  // spec.active
   // Of kPending: why, as the reference shows it; unset while nobody looked at it.
   std::optional<engine::Reason> reason;
-  // Of kPending: why, for the condition muster.dev/Waiting; unset where nothing but its turn is waited for.
+  // Of kPending and kReserved: why, for the condition muster.dev/Waiting; unset where nothing but its turn is waited
+  // for. Of kAdmitted: why more pods wait.
   std::optional<engine::Reason> waits_for;
   // Of kPending: what it asks for.
   std::vector<PodSetRequests> requests;
-  // Of kAdmitted and kEvicting, and of kFinished where it was admitted.
+  // The AdmissionChecks that apply, sorted; unset: not known, they stay as they are.
+  std::optional<CheckNames> checks;
+  // Of kReserved, kAdmitted and kEvicting, and of kFinished where it was admitted.
   std::optional<engine::Admission> admission;
   WallTime reserved_at;
+  WallTime admitted_at;  // unset: as it was reserved
   // The last eviction, as long as the record has it.
   std::optional<Eviction> eviction;
   // Seconds executed in all admissions that have ended; unset: as the Workload says.
   std::optional<int64_t> past_execution_seconds;
   // By pod set; unset: as the Workload says.
   std::optional<PodCounts> reclaimable_pods;
+  // Whether its pods are ready; of kPending only that somebody waits for that. Unset: as the Workload says.
+  std::optional<PodsReady> pods_ready;
   bool cluster_queue_stopped = false;
   bool local_queue_stopped = false;
   // Of kFinished: the condition.
@@ -47,8 +55,17 @@ struct WorkloadFacts {
   std::string finished_message;
 };
 
+// Makes the facts of an admission those of a reservation, where not all checks are ready and the Workload does not show
+// it as admitted. REQUIRES: facts->checks is set as it will be.
+void TellChecks(const engine::Admission& admission, const WorkloadStatus& known, WorkloadFacts* facts);
+
 WorkloadStatus ProjectStatus(const WorkloadStatus& known, int64_t generation, const WorkloadFacts& facts, WallTime now);
 
+// The eviction of what has run for as long as it may: reason, cause and message alone. And the note of its Event.
+Eviction TimeOverEviction();
+std::string TimeOverNote(int64_t limit_seconds);
+// "Deactivated due to ...", of the message of a deactivation.
+std::string RejectionMessage(std::string_view deactivation);
 // "The workload is deactivated due to ...".
 std::string DeactivationMessage(std::string_view why);
 
@@ -57,13 +74,18 @@ bool TellsTimeOver(const WorkloadStatus& status);
 // The same, and somebody has activated it again: its time counts from zero.
 bool TimeWasReset(const Workload& workload);
 
-// Whether the Workload tells of this eviction.
+// Whether the Workload tells of this eviction, or of a later one.
 bool TellsOfEviction(const WorkloadStatus& status, const Eviction& eviction);
 // A workload that merely waits for its turn has no condition until something was in its way once.
 bool WorthShowing(const engine::Reason& reason, const WorkloadStatus& known);
 
-// Whether the Workload tells of this eviction and no longer shows the quota as held.
+// Whether the Workload tells of this eviction, or of a later one, and does not show the quota as held.
 bool ShowsEviction(const WorkloadStatus& status, const Eviction& eviction);
+
+// Since when a Workload stands in its queue that was created then (kueue_semantics 4.1).
+WallTime QueueTime(WallTime created, const WorkloadStatus& status);
+// Whether the Workload tells of a later one.
+bool IsOlderThanShown(const Eviction& eviction, const WorkloadStatus& status);
 
 // The eviction that the Workload tells of; what only a record says of it is unset. RETURNS: nothing where it tells of
 // none, or of one that has ended.
@@ -98,7 +120,8 @@ std::vector<PodSetText> ProjectTexts(const Job& job);
 bool NeedsSpecPatch(const WorkloadSpec& known, const WorkloadSpec& wanted, bool shows_quota);
 
 // Labels and annotations that the Workload of a Job is created with.
-Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy);
+// `holder`: kHeldByJob or kHeldByWorkload.
+Labels ProjectLabels(const Job& job, const std::vector<std::string>& keys_to_copy, std::string_view holder);
 Labels ProjectAnnotations(const Job& job, engine::ClaimId claim);
 
 }  // namespace muster::controller

@@ -26,6 +26,10 @@ std::string WaitMessage(const engine::Reason& reason);
 // Whether two reasons tell a user the same thing apart from numbers: then the second is not worth a write.
 bool SameKind(const engine::Reason& a, const engine::Reason& b);
 
+// The message of one that may not preempt, and would have to; and whether a reason says so.
+inline constexpr std::string_view kPreemptionGatedMessage = "Workload requires preemption, but it's gated";
+bool IsPreemptionGated(const engine::Reason& reason);
+
 // Whether the workload was looked at by a pass, in contrast to one that never reached a queue.
 bool WasEvaluated(const engine::Reason& reason);
 
@@ -38,19 +42,34 @@ struct HoldEvent {
   std::string_view type;
   std::string reason;
 };
+// The Event of a workload whose admission gate is cleared.
+inline constexpr std::string_view kGateClearedEvent = "AdmissionGateCleared";
+inline constexpr std::string_view kGateClearedNote = "Admission gate cleared, workload is now admissible";
+
 std::optional<HoldEvent> EventOf(const engine::Reason& reason);
 
 // The reason and message of the Evicted condition.
 std::string_view EvictedReason(engine::EvictionReason reason);
 // Of the Preempted condition; empty where nobody preempted.
 std::string_view PreemptedReason(engine::EvictionReason reason);
-struct PreemptionParties {
+// The other way round. RETURNS: nothing where no engine decides on evictions for that reason.
+std::optional<engine::EvictionReason> DecidedReason(std::string_view evicted_reason, std::string_view preempted_reason);
+// As messages about preemption have it.
+std::string_view UidOrUnknown(std::string_view uid);
+struct EvictionFacts {
+  // Of a preemption.
   std::string preemptor_workload_uid;
   std::string preemptor_job_uid;
-  std::string preemptor_path;  // "/cohort/queue"
+  std::string preemptor_path;  // as of Catalog::QueuePath
   std::string preemptee_path;
+  // Of kNodeFailures, as of engine::Evict.
+  std::vector<std::string> nodes{};
+  int64_t without_place = 0;
 };
-std::string EvictedMessage(engine::EvictionReason reason, const PreemptionParties& parties);
+std::string EvictedMessage(engine::EvictionReason reason, const EvictionFacts& facts);
+// The uid by which the engine knows the preemptor that such a message names: of its Job, else of its Workload. Empty:
+// it names none.
+std::string PreemptorIn(std::string_view evicted_message);
 
 // At most `max` bytes, whole UTF-8 characters; what is cut ends in " ...".
 std::string Truncated(std::string text, size_t max);

@@ -36,6 +36,8 @@ struct EvictionCount {
 // Reasons and causes of evictions that decide what follows.
 inline constexpr std::string_view kDeactivated = "Deactivated";
 inline constexpr std::string_view kMaxExecTimeExceeded = "MaximumExecutionTimeExceeded";
+// A reason where a check is to be tried again, the cause of a deactivation where one was rejected.
+inline constexpr std::string_view kAdmissionCheck = "AdmissionCheck";
 
 // What is known of the last eviction. Totals are absolute, so that writing them twice counts once.
 struct Eviction {
@@ -49,9 +51,13 @@ struct Eviction {
   int64_t past_execution_seconds = 0;
   // Not to be tried again before this time; unset: at once.
   WallTime requeue_at;
+  // How often it was queued again since its pods did not get ready; this eviction counts.
+  int32_t requeue_count = 0;
   std::vector<EvictionCount> totals;  // including this eviction
   // The reason of the conditions and events, which name the cause of a deactivation.
   std::string shown_reason() const;
+  // Muster deactivated it because it had run for as long as it may.
+  bool IsTimeOver() const { return reason == kDeactivated && underlying_cause == kMaxExecTimeExceeded; }
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
@@ -66,7 +72,14 @@ struct Record {
   std::string job_uid;
   std::string local_queue;
   engine::Admission admission;
+  // The pods have places in topologies. They are too many for an annotation: the admission has them where the Workload
+  // that tells of them is known.
+  bool placed = false;
   WallTime reserved_at;
+  // When all its checks were ready; unset: as it was reserved.
+  WallTime admitted_at;
+  // Since when it counts as executing.
+  WallTime executing_since() const { return admitted_at.IsSet() ? admitted_at : reserved_at; }
   // What the start added to the template and has to be taken away again.
   Injection injected;
   // What the start changed parallelism and completions from; unset where it left them alone.
@@ -80,6 +93,9 @@ struct Record {
   std::optional<int64_t> max_execution_seconds;
   // How long it had run in the admissions before this one; unset: not known.
   std::optional<int64_t> past_execution_seconds;
+  // The Job's generation when it last was given more pods while it ran: its Workload is named by it. Unset: it never
+  // was.
+  std::optional<int64_t> slice;
   // How often somebody else suspended the running gang and it was started again.
   int32_t resumed = 0;
   // Of a stopped record: its eviction. Of a started one: a former eviction that the Workload may not show yet.

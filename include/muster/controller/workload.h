@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/controller/check_state.h"
 #include "muster/controller/decode.h"
+#include "muster/controller/preemption_gates.h"
 #include "muster/controller/record.h"
 #include "muster/core/labels.h"
 #include "muster/k8s_client/json_reader.h"
@@ -37,6 +39,7 @@ struct WorkloadPodSet {
   std::optional<int32_t> min_count;
   uint64_t containers_hash = 0;
   std::vector<gang::Toleration> tolerations;
+  gang::TopologyRequest topology{};
   friend bool operator==(const WorkloadPodSet&, const WorkloadPodSet&) = default;
 };
 
@@ -64,6 +67,7 @@ struct AdmittedPodSet {
   std::map<std::string, std::string> flavors;
   ResourceList usage;
   int32_t count = 0;
+  std::optional<gang::TopologyAssignment> topology{};
   friend bool operator==(const AdmittedPodSet&, const AdmittedPodSet&) = default;
 };
 
@@ -76,13 +80,24 @@ struct WorkloadAdmission {
 // Pods by pod set.
 using PodCounts = std::map<std::string, int32_t, std::less<>>;
 
+// How often the pods of the gang did not get ready; and when it is queued again, for that or since a check is to be
+// tried again; unset: it is.
+struct RequeueState {
+  int32_t count = 0;
+  WallTime requeue_at;
+  friend bool operator==(const RequeueState&, const RequeueState&) = default;
+};
+
 struct WorkloadStatus {
   std::vector<k8s::Condition> conditions;
   std::optional<WorkloadAdmission> admission;
   std::vector<PodSetRequests> resource_requests;
   PodCounts reclaimable_pods;
+  CheckStates checks;
   std::vector<EvictionCount> evictions;
   int64_t past_execution_seconds = 0;
+  std::optional<RequeueState> requeue_state;
+  PreemptionGates preemption_gates;
   friend bool operator==(const WorkloadStatus&, const WorkloadStatus&) = default;
 };
 
@@ -91,6 +106,7 @@ struct Workload {
   bool active = true;
   WorkloadSpec spec;
   WorkloadStatus status;
+  std::vector<std::string> preemption_gates;  // names, of the spec
   // What its pods ask for; empty where it was made from a Job, which says so itself.
   std::vector<PodSetTemplate> templates;
 };
@@ -107,6 +123,8 @@ std::optional<JobRef> JobOf(const k8s::ObjectMeta& workload);
 
 // Holds quota, by what its status says: reserved and not finished.
 bool HoldsQuota(const Workload& workload);
+// Its pods have places in a topology.
+bool ShowsPlaces(const Workload& workload);
 // The claim that it names; not set where it names none that can be read.
 engine::ClaimId ClaimOf(const Workload& workload);
 
@@ -118,7 +136,8 @@ struct PodSetText {
   Labels labels;
   Labels annotations;
   Labels node_selector;
-  std::string spec_rest;  // JSON object: the pod spec without node selector and tolerations
+  std::string spec_rest;  // JSON object: the pod spec without node selector, tolerations and scheduling gates
+  std::vector<std::string> scheduling_gates{};
 };
 
 struct WorkloadOwner {

@@ -9,29 +9,38 @@
 // as it was at the start of the pass, then the entries are processed in order on the running usage; losers
 // meet the next heads in the next pass. Passes are never merged, since that would change outcomes.
 //
-// An engine that is told of the same objects, in whatever order, holds the same claims and waits with the same workloads.
-// Not in the objects, and so lost with a process:
-//   claims that no write has made true yet: their workloads are decided on again;
+// An engine that is told of the same objects, in whatever order, holds the same claims and waits with the same
+// workloads. Not in the objects, and so lost with a process:
+//   claims that no write has made true yet: their workloads are decided on again, as is their growth;
 //   evictions that were decided and not begun: they are decided again;
+//   until when room is kept for a preemptor: its time begins anew, if those that make it are still leaving;
 //   back-off after a refused start: it is tried at once;
 //   how far a scan of flavors came, and who is parked: each is looked at once more;
-//   which reasons were told: they are told again, and are the same.
+//   which reasons were told: they are told again, and are the same;
+//   on which machines the pods were to go that are not bound yet: they get places anew, before anybody else;
+//   since when a gang lacks places: its time begins anew;
+//   what LocalQueues have consumed since their status was written.
 //
 // Threading: needs external synchronisation (one owner). Views returned are values.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "muster/core/time.h"
+#include "muster/engine/fair_sharing.h"
 #include "muster/engine/objects.h"
 #include "muster/engine/reason.h"
-#include "muster/gang/room.h"
+#include "muster/gang/machine_room.h"
+#include "muster/gang/node.h"
+#include "muster/gang/topology_book.h"
 
 namespace muster::engine {
 
@@ -47,6 +56,12 @@ struct CohortChanged {
   Cohort cohort;
 };
 struct CohortDeleted {
+  std::string name;
+};
+struct AdmissionCheckChanged {
+  AdmissionCheck check;
+};
+struct AdmissionCheckDeleted {
   std::string name;
 };
 struct ClusterQueueChanged {
@@ -67,6 +82,29 @@ struct NamespaceChanged {
 struct NamespaceDeleted {
   std::string name;
 };
+struct TopologyChanged {
+  gang::Topology topology;
+};
+struct TopologyDeleted {
+  std::string name;
+};
+struct NodeChanged {
+  gang::Node node;
+};
+struct NodeDeleted {
+  std::string name;
+};
+// A pod on a node; not sent of one that has ended. `key`: any unique name of it.
+struct PodPlaced {
+  std::string key;
+  std::string node;
+  std::map<std::string, Amount, std::less<>> requests;
+  std::string workload{};  // uid of the workload whose gang it is part of; empty: a stranger
+  std::string pod_set{};
+};
+struct PodGone {
+  std::string key;
+};
 // Creates or replaces. A workload that holds a claim keeps it whatever changes; `held` is read only where
 // the engine holds none for it yet, and never where it names the claim that was last seen to go: such an
 // object is late. A WorkloadChanged equal to what is known changes nothing.
@@ -80,7 +118,14 @@ struct WorkloadDeleted {
 
 // Outcomes of writes and observations of pods. Those that name a claim which is not the workload's current
 // one are ignored: they are late.
+// The API server shows the claim. One with checks is only reserved by that, and holds its quota; it is admitted by
+// ClaimAdmitted or ClaimActive.
 struct ClaimWritten {
+  std::string uid;
+  ClaimId claim;
+};
+// All its checks are ready, and the API server shows it as admitted.
+struct ClaimAdmitted {
   std::string uid;
   ClaimId claim;
 };
@@ -101,16 +146,53 @@ struct ClaimLeaving {
   std::string uid;
   ClaimId claim;
 };
+// The answer to Grow. Written: the API server shows the counts. Refused: it never will; not tried again before
+// `not_before`, and `message` as of ClaimRefused.
+struct GrowthWritten {
+  std::string uid;
+  ClaimId claim;
+};
+struct GrowthRefused {
+  std::string uid;
+  ClaimId claim;
+  WallTime not_before;
+  std::string message;
+};
+// Whether all pods of the gang are ready or have succeeded. Of a claim that is new nobody has said so.
+struct ClaimPodsReady {
+  std::string uid;
+  ClaimId claim;
+  bool ready = false;
+};
+// The node of that hostname has failed for the pods that the claim has places for there: it is gone, or none of them
+// runs on it any more and none may. They get other places (Replace), or the gang is evicted. Ignored where it has none
+// there.
+struct PlaceFailed {
+  std::string uid;
+  ClaimId claim;
+  std::string hostname;
+};
 // Its pods are inactive: the quota is free, and the workload queues again if it still exists and may.
 struct ClaimGone {
   std::string uid;
   ClaimId claim;
 };
 
-using Event =
-    std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, ClusterQueueChanged, ClusterQueueDeleted,
-                 LocalQueueChanged, LocalQueueDeleted, NamespaceChanged, NamespaceDeleted, WorkloadChanged,
-                 WorkloadDeleted, ClaimWritten, ClaimRefused, ClaimActive, ClaimLeaving, ClaimGone>;
+// The write of an eviction was refused, or never applied: the same Evict comes again, from not_before on (unset: at
+// once), while it is still wanted. Where it is not, since the preemptor has started elsewhere or is gone, the gang
+// stays.
+struct EvictionRefused {
+  std::string uid;
+  ClaimId claim;
+  WallTime not_before;
+};
+
+using Event = std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, AdmissionCheckChanged,
+                           AdmissionCheckDeleted, ClusterQueueChanged, ClusterQueueDeleted, LocalQueueChanged,
+                           LocalQueueDeleted, NamespaceChanged, NamespaceDeleted, TopologyChanged, TopologyDeleted,
+                           NodeChanged, NodeDeleted, PodPlaced, PodGone, WorkloadChanged, WorkloadDeleted, ClaimWritten,
+                           ClaimAdmitted, ClaimRefused, ClaimActive, GrowthWritten, GrowthRefused, PlaceFailed,
+                           ClaimPodsReady, ClaimLeaving, ClaimGone, EvictionRefused>;
 
 // ---- decisions ----------------------------------------------------------------------------------
 
@@ -119,23 +201,46 @@ struct Admit {
   int64_t generation = 0;  // of the Workload that was decided on
   ClaimId claim;           // kPlanned until ClaimWritten or ClaimRefused
   Admission admission;
+  // Those of the ClusterQueue that apply to the admission, by name: not empty: quota is reserved first.
+  std::vector<std::string> checks;
 };
 
-enum class EvictionReason : uint8_t {
-  kInClusterQueue,
-  kInCohortReclamation,
-  kInCohortFairSharing,
-  kInCohortReclaimWhileBorrowing,
-  kClusterQueueStopped,
-  kLocalQueueStopped,
-  kDeactivated,
+// An elastic workload may have the pods that it has more than it was admitted with. `admission` is all that its claim
+// holds from now on, until GrowthWritten or GrowthRefused. Checks are not asked: REQUIRES of who says that it is
+// elastic: none apply.
+struct Grow {
+  std::string uid;
+  int64_t generation = 0;
+  ClaimId claim;
+  Admission admission;
 };
 
+// Pods of the claim have other places than on the node that failed: `admission` is all that it holds from now on.
+struct Replace {
+  std::string uid;
+  ClaimId claim;
+  Admission admission;
+  std::string hostname;  // of that node
+};
+
+// Once for each claim, unless EvictionRefused asks for it again.
 struct Evict {
   std::string uid;
   ClaimId claim;
   EvictionReason reason = EvictionReason::kDeactivated;
-  std::string preemptor_uid;  // empty unless preempted
+  std::string preemptor_uid;  // empty unless preempted; as are the next three
+  std::string preemptor_cluster_queue;
+  int32_t preemptor_priority = 0;    // when it was decided
+  int32_t priority = 0;              // of the one that goes, then
+  std::vector<std::string> nodes{};  // kNodeFailures: hostnames of those that failed under places in a topology
+  int64_t without_place = 0;         // kNodeFailures: pods that are on no machine, and have no place on any
+};
+
+// A reservation that was not admitted is taken back: its queue was stopped, or is gone. That is no eviction.
+struct Withdraw {
+  std::string uid;
+  ClaimId claim;
+  Reason reason;  // why it will wait
 };
 
 // The workload waits, and its reason is new or has changed.
@@ -143,9 +248,26 @@ struct Hold {
   std::string uid;
   int64_t generation = 0;
   Reason reason;
+  bool growth = false;  // it holds a claim, and waits for more pods
 };
 
-using Decision = std::variant<Admit, Evict, Hold>;
+using Decision = std::variant<Admit, Grow, Replace, Evict, Withdraw, Hold>;
+
+// What came of looking anew for workloads to preempt, since some of the first choice had been told to go for another in
+// the same pass.
+enum class RecomputedTargets : uint8_t {
+  kNewTargets,   // others are to go too
+  kDeferredFit,  // what those leave is enough
+  kSkipped,      // neither: nobody is left to preempt
+};
+std::string_view Name(RecomputedTargets result);  // "new_targets"
+
+struct TargetRecomputations {
+  std::string cluster_queue;
+  RecomputedTargets result = RecomputedTargets::kSkipped;
+  int64_t count = 0;
+  friend bool operator==(const TargetRecomputations&, const TargetRecomputations&) = default;
+};
 
 struct PassResult {
   std::vector<Decision> decisions;  // admissions and evictions in the order they were decided
@@ -162,15 +284,15 @@ struct FlavorUsage {
   std::optional<Amount> borrowing_limit;
   std::optional<Amount> lending_limit;
   Amount reserved;  // by every claim that is not gone
-  Amount used;      // by those of them that are admitted (all, until two-phase admission exists)
+  Amount used;      // by those of them that are admitted
   Amount borrowed;  // what of `reserved` is above nominal; 0 in a queue without cohort
 };
 
 // One reason for which a ClusterQueue admits nothing.
 struct Inactivity {
   InactiveReason reason = InactiveReason::kStopped;
-  // The missing flavors, the cohorts of the cycle, or the fields that are not supported. Of what cannot be read, one
-  // text for each object, with the field and its value.
+  // The missing flavors, the checks, or the cohorts of the cycle. Of what cannot be read, one text for each object,
+  // with the field and its value. Of missing Topologies: "name" for TAS flavor "flavor".
   std::vector<std::string> names;
   friend bool operator==(const Inactivity&, const Inactivity&) = default;
 };
@@ -185,10 +307,11 @@ struct CohortQuota {
 
 struct CohortView {
   std::string name;
-  std::string parent;               // as declared; empty: none
-  std::string root;                 // of its tree; a cohort on a cycle is the root of its own
-  int64_t admitted = 0;             // in all ClusterQueues below it
-  std::vector<CohortQuota> quotas;  // sorted by flavor and resource
+  std::string parent;                             // as declared; empty: none
+  std::string root;                               // of its tree; a cohort on a cycle is the root of its own
+  int64_t admitted = 0;                           // in all ClusterQueues below it
+  std::vector<CohortQuota> quotas;                // sorted by flavor and resource
+  std::optional<WeightedShare> weighted_share{};  // with fair sharing
   friend bool operator==(const CohortView&, const CohortView&) = default;
 };
 
@@ -202,7 +325,11 @@ struct ClusterQueueView {
   int64_t pending_inadmissible = 0;  // parked
   int64_t reserving = 0;
   int64_t admitted = 0;
-  std::vector<FlavorUsage> usage;  // in the order of the spec: groups, flavors, resources
+  int64_t lacking_places = 0;  // of those that reserve: pods of theirs are on no machine, and have no place on any
+  // Its preemptors that lost to others of their passes, in the last run of the engine that looked at its heads.
+  int64_t preemption_skips = 0;
+  std::vector<FlavorUsage> usage;                 // in the order of the spec: groups, flavors, resources
+  std::optional<WeightedShare> weighted_share{};  // with fair sharing
 };
 
 // What waits in a ClusterQueue, as metrics show it.
@@ -229,6 +356,24 @@ struct LocalQueueView {
   int64_t admitted = 0;
   WaitCounts waiting;              // all that hold nothing and are not deactivated
   std::vector<FlavorUsage> usage;  // nominal and limits are not set
+  // Where it decides who goes first (admissionScope UsageBasedAdmissionFairSharing).
+  std::optional<LocalQueueConsumption> consumption{};
+};
+
+// Room that is kept for a workload until those have left whom it preempted.
+struct KeptRoom {
+  std::vector<std::string> victims;  // uids of those that have not left yet, sorted
+  WallTime until;                    // unset: it is not kept any more, its time is over
+  friend bool operator==(const KeptRoom&, const KeptRoom&) = default;
+};
+
+// A claim with places on one node.
+struct HolderOnNode {
+  std::string uid;
+  ClaimId claim;
+  bool gone = false;   // the node is not there
+  bool unfit = false;  // it is not ready or cordoned, or has a taint that the pods do not tolerate
+  friend bool operator==(const HolderOnNode&, const HolderOnNode&) = default;
 };
 
 // All that is known of why one workload waits, or what it holds.
@@ -240,7 +385,12 @@ struct WorkloadView {
   Reason reason;
   ClaimId claim;
   ClaimState claim_state = ClaimState::kGone;
-  Admission admission;  // while holding
+  Admission admission;                    // while holding
+  WallTime reserved_at;                   // while holding
+  std::optional<EvictionReason> evicted;  // while holding: it was told to go
+  std::string preemptor_uid;              // and for whom, if for somebody
+  std::optional<KeptRoom> kept_room;      // of a preemptor that waits
+  std::optional<Reason> growth{};         // while holding: it waits for more pods, and why
 };
 
 // Queues whose view may have changed. A LocalQueue is not among them for workloads that were only parked or
@@ -248,6 +398,7 @@ struct WorkloadView {
 struct ChangedQueues {
   std::vector<std::string> cluster_queues;                        // sorted
   std::vector<std::pair<std::string, std::string>> local_queues;  // (namespace, name), sorted
+  std::vector<std::string> cohorts;                               // sorted; only with fair sharing
 };
 
 struct EngineOptions {
@@ -260,12 +411,30 @@ struct EngineOptions {
   // A resource that no group of a ClusterQueue covers keeps nobody out of it, and is not counted
   // (quotaCheckStrategy IgnoreUndeclared).
   bool ignore_undeclared_resources = false;
+  // Who borrows less of its fair share goes first, and may evict who borrows more; unset: classical preemption.
+  std::optional<FairSharing> fair_sharing;
+  // Unset: what LocalQueues consumed is not looked at.
+  std::optional<AdmissionFairSharing> admission_fair_sharing;
+  // How long the room that a preemptor frees is kept for it; then it competes like others. 0: never kept.
+  Duration keep_room_for = std::chrono::minutes(15);
+  // Workloads that one search for victims looks at or tries, at most. Where that ends it, the reason says so.
+  int64_t victim_search_steps_max = 200'000;
+  // Nobody is admitted while the pods of another are not all ready (waitForPodsReady.blockAdmission; kueue_semantics
+  // 7.1), in whichever tree. All else goes on: evictions, and the search for what each workload waits for. A gang that
+  // is being stopped is not waited for.
+  bool block_admission = false;
+  // A gang starts only where every member has a place on a machine that is known (design decision 5). Off: quota alone
+  // decides, and topologies where there are some.
+  bool machines = false;
+  // How long a gang that holds a claim may lack places on machines; then it is told to go, and queues again. It lacks
+  // some where a node, or the room that was reserved on it, was lost before a pod was bound there, or where a pod has
+  // gone and its room with it; and only while no other machine has places for the gang. 0: for ever.
+  Duration place_timeout = std::chrono::minutes(1);
 };
 
 class EngineSet {
  public:
-  // REQUIRES: `room` outlives the set.
-  EngineSet(EngineOptions options, const gang::Room* room);
+  explicit EngineSet(EngineOptions options);
   ~EngineSet();
   EngineSet(const EngineSet&) = delete;
   EngineSet& operator=(const EngineSet&) = delete;
@@ -273,8 +442,8 @@ class EngineSet {
   void Apply(const Event& event);
 
   // One pass over every tree that has something to look at. Trees are visited in the order of their roots'
-  // names. Evictions that stop policies and deactivation ask for come alone, in a result of their own, before
-  // any pass: what they free is known before anything is decided on it.
+  // names. Evictions and withdrawals that stop policies and deactivation ask for come alone, in a result of their own,
+  // before any pass: what they free is known before anything is decided on it.
   PassResult RunPass(WallTime now);
 
   // Passes until none could decide more, or `unwritten_claims_max` is reached. Decisions in order; of
@@ -289,6 +458,7 @@ class EngineSet {
   std::vector<std::string> ClusterQueueNames() const;                                   // sorted
   // Every cohort that exists or is named by a ClusterQueue or as a parent, by name.
   std::vector<CohortView> ViewCohorts() const;
+  CohortView ViewCohort(const std::string& name) const;                      // REQUIRES: one of those
   std::vector<std::string> CohortNames() const;                              // of those
   std::vector<std::pair<std::string, std::string>> LocalQueueNames() const;  // sorted
   std::optional<WorkloadView> ViewWorkload(const std::string& uid) const;
@@ -300,7 +470,15 @@ class EngineSet {
   std::vector<std::string> CohortsOf(const std::string& cluster_queue) const;
   // Since the last call.
   ChangedQueues TakeChangedQueues();
+  // Likewise, by ClusterQueue and result.
+  std::vector<TargetRecomputations> TakeTargetRecomputations();
   int64_t unwritten_claims() const;
+  // How much machines were asked for, and what was given of them.
+  gang::RoomCounts MachineCounts() const;
+
+  // Whose claims have places on the node of that hostname, by uid; and all hostnames of which somebody has, sorted.
+  std::vector<HolderOnNode> HoldersOn(std::string_view hostname) const;
+  std::vector<std::string> HostsWithPlaces() const;
 
   // Canonical: equal states give equal hashes in every process.
   uint64_t StateHash() const;

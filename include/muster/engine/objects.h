@@ -14,8 +14,10 @@
 #include "muster/core/amount.h"
 #include "muster/core/labels.h"
 #include "muster/core/time.h"
+#include "muster/engine/fair_sharing.h"
 #include "muster/engine/reason.h"
 #include "muster/gang/shape.h"
+#include "muster/gang/topology.h"
 
 namespace muster::engine {
 
@@ -26,6 +28,7 @@ struct ResourceFlavor {
   std::vector<gang::Toleration> tolerations;
   std::string topology_name;
   std::string misconfigured{};  // the first field that cannot be read, and its value; empty: none
+  bool autoscaled = false;      // machines come once pods wait for them: what there is keeps nobody out
   friend bool operator==(const ResourceFlavor&, const ResourceFlavor&) = default;
 };
 
@@ -55,7 +58,7 @@ enum class PreemptionPolicy : uint8_t { kNever, kLowerPriority, kLowerOrNewerEqu
 enum class FungibilityPolicy : uint8_t { kMayStopSearch, kTryNextFlavor };
 enum class FungibilityPreference : uint8_t { kUnset, kBorrowingOverPreemption, kPreemptionOverBorrowing };
 
-// fairSharing.weight, exact: the quantity in nano units (1 = 1'000'000'000).
+// fairSharing.weight, exact: the quantity in nano units (1 = 1'000'000'000); never negative.
 struct FairWeight {
   int64_t nanos = 1'000'000'000;
   friend bool operator==(FairWeight, FairWeight) = default;
@@ -65,6 +68,13 @@ struct BorrowWithinCohort {
   PreemptionPolicy policy = PreemptionPolicy::kNever;  // kNever or kLowerPriority
   std::optional<int32_t> max_priority_threshold;
   friend bool operator==(const BorrowWithinCohort&, const BorrowWithinCohort&) = default;
+};
+
+struct AdmissionCheck {
+  std::string name;
+  std::string controller_name;
+  bool active = false;  // by its condition Active
+  friend bool operator==(const AdmissionCheck&, const AdmissionCheck&) = default;
 };
 
 struct AdmissionCheckRule {
@@ -90,6 +100,8 @@ struct ClusterQueue {
   std::vector<AdmissionCheckRule> admission_checks;
   StopPolicy stop_policy = StopPolicy::kNone;
   FairWeight fair_weight;
+  // admissionScope UsageBasedAdmissionFairSharing: of equals, those go first whose LocalQueue has consumed less.
+  bool usage_based_admission = false;
   std::string misconfigured{};  // as above; an amount that cannot be read is zero
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
@@ -109,6 +121,8 @@ struct LocalQueue {
   std::string cluster_queue;
   StopPolicy stop_policy = StopPolicy::kNone;
   FairWeight fair_weight;
+  // As its status says. Read only where the engine knows of nothing that it consumed.
+  std::optional<ConsumedResources> consumed{};
   std::string misconfigured{};  // as above
   friend bool operator==(const LocalQueue&, const LocalQueue&) = default;
 };
@@ -146,6 +160,7 @@ struct PodSetAssignment {
   int32_t count = 0;
   std::vector<std::pair<std::string, std::string>> flavors;  // resource -> flavor, sorted by resource
   std::vector<std::pair<std::string, Amount>> usage;         // resource -> total of all pods, sorted by resource
+  std::optional<gang::TopologyAssignment> topology{};        // where the pods go; absent: wherever the scheduler likes
   friend bool operator==(const PodSetAssignment&, const PodSetAssignment&) = default;
 };
 
@@ -155,11 +170,27 @@ struct Admission {
   friend bool operator==(const Admission&, const Admission&) = default;
 };
 
+// The checks of the ClusterQueue that have to be passed, sorted by name. `admission` null: what is known before there
+// is one, those for all flavors; else also those for a flavor that was assigned. Source: kueue_semantics 5.5.
+std::vector<std::string> ApplicableChecks(const ClusterQueue& queue, const Admission* admission);
+
 struct PodSet {
   std::string name;
   int32_t count = 0;                 // pods still needed (after reclaimable pods)
   std::optional<int32_t> min_count;  // partial admission
   gang::ShapePtr shape;              // never null
+  gang::TopologyRequest topology{};
+};
+
+enum class EvictionReason : uint8_t {
+  kInClusterQueue,
+  kInCohortReclamation,
+  kInCohortFairSharing,
+  kInCohortReclaimWhileBorrowing,
+  kClusterQueueStopped,
+  kLocalQueueStopped,
+  kDeactivated,
+  kNodeFailures,  // nodes that it has places on have failed, and there are no others, or were none for too long
 };
 
 // An admission that the objects already show: found at start-up, or made true by others.
@@ -168,6 +199,19 @@ struct HeldClaim {
   ClaimState state = ClaimState::kWritten;  // kWritten, kActive or kLeaving
   Admission admission;
   WallTime reserved_at;
+  bool pods_ready = false;  // as of ClaimPodsReady
+  // Why it is leaving, where an engine decided so; for whom, where it was preempted: the room that it frees is kept for
+  // that workload again; and since when.
+  std::optional<EvictionReason> evicted{};
+  std::string preemptor_uid{};
+  WallTime evicted_at{};
+  bool admitted = true;  // false: reserved, and its checks are still to be passed
+};
+
+// How a workload lost its last claim. Objects tell the time in whole seconds, so that finer differences say nothing.
+struct PastEviction {
+  WallTime at;
+  std::string preemptor_uid;  // empty unless preempted
 };
 
 // One gang. Identified by `uid`; everything else may change from one WorkloadChanged to the next.
@@ -182,13 +226,23 @@ struct Workload {
   WallTime queue_time;   // orders equals; the creation time unless an eviction set it later
   bool active = true;    // false: deactivated, must not be queued
   std::string gated_by;  // who holds it back: must not be queued before they let go; empty: nobody
+  // Those of its gates that are closed, sorted: it must not evict others for itself; empty: it may.
+  std::vector<std::string> preemption_gates;
   // Not to be tried before this time (a back-off); unset: at once.
   WallTime not_before;
+  // While it holds a claim its pod counts may change (kueue_semantics 2.10): what it has fewer is free for good, what
+  // it has more waits like a workload of its own, and is added to the claim. Not where its places in topologies would
+  // have to follow: there it is as if it were not elastic.
+  bool elastic = false;
+  WallTime growth_queue_time{};  // of the pods that it has more; unset: its own
   std::vector<PodSet> pod_sets;
   // What was found wrong with it while it was decoded (kRequestsExceedLimits, kLimitRange, kRuntimeClassMissing): it
   // is never admitted like this, and waits as kMisconfigured.
   std::vector<Obstacle> invalid;
   std::optional<HeldClaim> held;
+  // Of one that holds nothing, as its objects show it: what is kept for its preemptor is not for it. Looked at when the
+  // workload is first told of; from then on the engine knows better.
+  std::optional<PastEviction> last_eviction{};
 };
 
 }  // namespace muster::engine

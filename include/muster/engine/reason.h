@@ -8,11 +8,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "muster/core/amount.h"
+#include "muster/core/time.h"
+#include "muster/gang/machine_room.h"
+#include "muster/gang/topology_book.h"
 #include "muster/quota/bound.h"
 
 namespace muster::engine {
@@ -24,6 +28,7 @@ enum class ReasonCode : uint8_t {
   kWaitingForQuota,
   kExceedsMaxQuota,
   kWaitingForPreemptedWorkloads,
+  kWaitingForPodsReady,
   kTopologyPlacementFailed,
   kMisconfigured,
   kSuspended,
@@ -39,10 +44,14 @@ enum class InactiveReason : uint8_t {
   kMisconfigured,  // its own spec cannot be read
   kFlavorNotFound,
   kFlavorMisconfigured,  // the spec of a flavor of its cannot be read
+  kAdmissionCheckNotFound,
+  kAdmissionCheckInactive,
+  kMultipleMultiKueueChecks,
+  kMultiKueueCheckPerFlavor,
+  kMultiKueueWithProvisioningRequest,
+  kTopologyNotFound,
   kCohortCycle,
   kCohortMisconfigured,  // likewise of a cohort that it is in
-  kAdmissionChecks,      // asks for checks, which are not supported
-  kUnsupported,
 };
 
 // What exactly stands in the way; several may hold at once, one a flavor and resource.
@@ -61,7 +70,16 @@ enum class ObstacleKind : uint8_t {
   kNodeAffinityMismatch,     // pod_set, flavor
   kExceedsMaximum,           // pod_set, flavor, resource; amounts: requested, assumed, limit; the bound
   kInsufficientUnused,       // pod_set, flavor, resource; amounts: requested, assumed, missing; the bound
-  kNoRoom,                   // pod_set, flavor: the machines of the flavor have no place for it
+  kNoRoom,                   // pod_set, flavor, machines: those of the flavor have no place for it
+  kPreemptionGated,          // others would have to go, and it may not preempt; names = the gates that are closed
+  kPendingPreemption,        // count = workloads that have to leave first, until = how long room is kept (unset: not)
+  kDeferredFit,              // likewise; it fits once those have left that others preempted in the same pass
+  kOverlappingTargets,       // another workload of the pass preempts some of the same; object = the ClusterQueue
+  kVictimSearchEnded,        // count = steps after which the search for workloads to preempt was given up
+  kFlavorOnlyTopology,       // pod_set, flavor: asks for no topology, and the flavor has one
+  kFlavorWithoutTopology,    // pod_set, flavor: the other way round
+  kTopologyLevelMissing,     // pod_set, flavor: its topology has not the levels asked for
+  kNoPlacement,              // pod_set, flavor, placement: its topology has no place for it
   kLostToAnother,            // nominated, but another workload of the pass took the room; object = the ClusterQueue
   kBehindStrictHead,         // object = uid of the StrictFIFO head it waits behind, who is the one blocker
   kStartRefused,             // object = the API server's message; the write will be tried again
@@ -69,6 +87,10 @@ enum class ObstacleKind : uint8_t {
   kRequestsExceedLimits,     // pod_set, field, resource; amounts: requested, limit
   kLimitRange,               // likewise; object = the LimitRange
   kRuntimeClassMissing,      // pod_set, object
+  kOriginalFlavor,           // pod_set, flavor, resource; object = the flavor of the pods that it has already
+  kOriginalQueue,            // its LocalQueue leads elsewhere; object = the ClusterQueue that holds its pods
+  kPodsNotReady,             // it fits; admissions wait until the pods of the blockers are ready
+  kChecksPending,            // quota is reserved; object = the ClusterQueue, names = the checks with state and message
 };
 
 struct Obstacle {
@@ -88,8 +110,13 @@ struct Obstacle {
   Amount used;         // likewise
   std::string field;   // "containers[0].resources.requests"
   bool below = false;  // of kLimitRange: `limit` is a minimum
+  bool kept = false;   // of kInsufficientUnused: as much is free, but kept for preemptors
+  int64_t count = 0;
+  WallTime until;
   InactiveReason inactive = InactiveReason::kStopped;
   std::vector<std::string> names;
+  std::optional<gang::PlacementProblem> placement{};  // why there is no place
+  std::optional<gang::RoomProblem> machines{};        // likewise, on the machines of the flavor
   friend bool operator==(const Obstacle&, const Obstacle&) = default;
 };
 
@@ -123,6 +150,13 @@ enum class WaitCode : uint8_t {
   kNodeSelectorMismatch,
   kNodeAffinityMismatch,
   kNoRoom,
+  kPendingPreemption,
+  kPreemptionGated,
+  kRoomKept,
+  kFlavorOnlyTopology,
+  kFlavorWithoutTopology,
+  kTopologyLevelMissing,
+  kNoPlacement,
   kLostToAnother,
   kBehindStrictHead,
   kNamespaceMismatch,
@@ -134,16 +168,19 @@ enum class WaitCode : uint8_t {
   kClusterQueueTerminating,
   kClusterQueueMisconfigured,  // or a flavor or cohort of its
   kAdmissionCheck,
-  kUnsupported,
+  kTopologyMissing,
   kStartRefused,
   kBackingOff,
   kRequestsAboveLimits,
   kOutsideLimitRange,
   kRuntimeClassMissing,
+  kPodsNotReady,
   kAdmissionGated,
   kDeactivated,
+  kOriginalFlavor,
+  kOriginalQueue,
 };
-inline constexpr size_t kWaitCodes = static_cast<size_t>(WaitCode::kDeactivated) + 1;
+inline constexpr size_t kWaitCodes = static_cast<size_t>(WaitCode::kOriginalQueue) + 1;
 
 // The obstacle that `reason.code` comes from; null where there is none.
 const Obstacle* DecisiveObstacle(const Reason& reason);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,15 @@ struct NodeSelectorTerm {
 struct Shape {
   // A resource that is mentioned with 0 is present with 0: "asks for none of it" is not "does not mention it".
   std::map<std::string, Amount, std::less<>> requests;
+  // What it takes on a node, where the configuration makes quota count something else; absent: as `requests`.
+  std::optional<std::map<std::string, Amount, std::less<>>> node_requests;
   Labels node_selector;
   std::vector<NodeSelectorTerm> required_affinity;
   std::vector<Toleration> tolerations;
 
+  const std::map<std::string, Amount, std::less<>>& OnNode() const {
+    return node_requests.has_value() ? *node_requests : requests;
+  }
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
@@ -68,6 +74,11 @@ const Taint* FirstUntolerated(const std::vector<Taint>& taints, const std::vecto
 // RETURNS: a key of the node selector that wants another value; null if none does.
 const std::string* MismatchedSelector(const Shape& shape, const Labels& node_labels);
 bool MatchesAffinity(const Shape& shape, const Labels& node_labels);
+
+// Whether a node would do for the pod, by all its labels, as the pod scheduler sees it. A term without requirements
+// matches no node.
+bool SelectsNode(const Shape& shape, const Labels& node_labels);
+bool AffinityAdmitsNode(const Shape& shape, const std::string& node_name, const Labels& node_labels);
 
 // RETURNS: a hash that is equal for equal shapes in every process.
 void AddToHash(const Shape& shape, StateHash* hash);

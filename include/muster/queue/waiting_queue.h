@@ -4,7 +4,8 @@
 // parked and woken as a whole, by one mark: that costs the same for one member as for a hundred thousand.
 // Within a class they are kept by lane, since the LocalQueue's namespace decides who may be woken.
 //
-// Order (kueue_semantics 4.1): higher priority, earlier queue time, smaller uid.
+// Order (kueue_semantics 4.1): those set first; higher priority, earlier queue time, smaller uid. Where lanes were
+// given shares (kueue_semantics 9.12), the smaller share goes before the priority.
 // Threading: needs external synchronisation.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "muster/core/time.h"
+#include "muster/queue/consumed_share.h"
 
 namespace muster::queue {
 
@@ -51,10 +53,12 @@ struct Ticket {
 
  private:
   friend class WaitingQueue;
+  friend struct InQueueOrder;
   enum class Home : uint8_t { kNone, kOpen, kAside, kMisfits, kBackingOff };
   Home home_ = Home::kNone;
   WaitingLane* in_ = nullptr;  // with kOpen and kAside
   int64_t untold_index_ = -1;
+  bool first_ = false;
 };
 
 struct Earlier {
@@ -63,6 +67,14 @@ struct Earlier {
     if (a->queue_time != b->queue_time) return a->queue_time < b->queue_time;
     return a->uid < b->uid;
   }
+};
+
+// As they stand in a queue.
+struct InQueueOrder {
+  // Of one lane.
+  bool operator()(const Ticket* a, const Ticket* b) const;
+  // Of any two, with what their lanes have consumed.
+  bool operator()(const Ticket* a, const ConsumedShare& a_share, const Ticket* b, const ConsumedShare& b_share) const;
 };
 
 struct Counts {
@@ -83,12 +95,18 @@ class WaitingQueue {
   void SetStrategy(Strategy strategy);
   Strategy strategy() const { return strategy_; }
 
+  // What the lane has consumed; a lane that was given nothing has consumed nothing. RETURNS: whether that is a change.
+  bool SetLaneShare(uint32_t lane, const ConsumedShare& share);
   // Takes `ticket` in: to back off, if its time has not come; parked, if its like is known not to fit
   // (BestEffortFIFO); else to be looked at. REQUIRES: it is in no queue.
   void Push(Ticket* ticket, WallTime now);
   // REQUIRES: it is in this queue.
   void Remove(Ticket* ticket);
+  // It stands before all that are not set first, until it is removed or set back. REQUIRES: it is in this queue.
+  void SetFirst(Ticket* ticket, bool first);
 
+  // REQUIRES: both are in this queue.
+  bool StandsBefore(const Ticket* a, const Ticket* b) const;
   // The first of the active ones; null if none.
   Ticket* Head() const;
   // Alone, until Wake. REQUIRES: it is active.
@@ -121,7 +139,7 @@ class WaitingQueue {
   // Distinct equivalences of those; one that has members of both kinds counts for both. Takes time with their number.
   Counts EquivalenceCounts() const;
   // The earliest queue time of all; unset where nobody waits. Takes time with the number of classes and lanes, and of
-  // those that back off or are misfits. REQUIRES: equals are of one priority.
+  // those that back off, are misfits, or are set first. REQUIRES: equals are of one priority.
   WallTime OldestQueueTime() const;
   // Lanes into which a ticket came, or out of which one went, since the last call.
   std::vector<uint32_t> TakeTouchedLanes();
@@ -147,6 +165,8 @@ class WaitingQueue {
     int64_t outside = 0;
   };
 
+  const ConsumedShare& ShareOf(uint32_t lane) const;
+  void Sort(std::vector<Ticket*>* tickets) const;
   WaitingLane* LaneFor(const Ticket& ticket);
   void Enter(Ticket* ticket);
   void TakeOut(Ticket* ticket);
@@ -172,8 +192,9 @@ class WaitingQueue {
   absl::flat_hash_set<WaitingClass*> to_wake_;    // classes that are parked or have members aside
   absl::flat_hash_set<WaitingClass*> with_untold_;
   absl::btree_set<Ticket*, ByDue> backing_off_;
-  absl::btree_set<Ticket*, Earlier> misfits_;
+  absl::btree_set<Ticket*, InQueueOrder> misfits_;
   absl::flat_hash_map<uint32_t, LaneTotal> lanes_;
+  absl::flat_hash_map<uint32_t, ConsumedShare> shares_;  // of lanes; with or without members
   Counts total_;
   absl::btree_set<uint32_t> touched_;
 };

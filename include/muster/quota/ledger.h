@@ -77,6 +77,11 @@ class Ledger {
   CellId FindCell(NodeId node, FlavorResource fr) const;
   void SetLimits(CellId cell, const Limits& limits);
   const Limits& limits(CellId cell) const { return cells_[cell].limits; }
+  // Grows whenever what could be used at all may have changed: with limits and with nodes. Never zero.
+  uint64_t limits_version() const { return limits_version_; }
+  // fairSharing.weight, in units of 1/1'000'000'000. REQUIRES: >= 0.
+  void SetWeight(NodeId node, int64_t nanos) { nodes_[node].weight_nanos = nanos; }
+  int64_t Weight(NodeId node) const { return nodes_[node].weight_nanos; }
   FlavorResource flavor_resource(CellId cell) const { return cells_[cell].fr; }
 
   // REQUIRES: a cell of a ClusterQueue; amount >= 0.
@@ -90,6 +95,8 @@ class Ledger {
   Amount Usage(CellId cell, Book book) const { return UsageOf(cells_[cell], book); }
   // What could still be taken now, by borrowing too. Never negative.
   Amount Available(CellId cell, Book book) const;
+  // What of that nobody else could take: quota that the node does not lend, and does not use.
+  Amount LocalAvailable(CellId cell, Book book) const { return LocalAvailable(cells_[cell], book); }
   // What could be taken if nobody used anything.
   Amount PotentialAvailable(CellId cell) const;
   // `amount` more fits now, in both books.
@@ -105,6 +112,9 @@ class Ledger {
   // 0 for a ClusterQueue and for a cohort without children; else one more than its highest child cohort.
   int32_t Height(NodeId node) const { return nodes_[node].height; }
   NodeId Parent(NodeId node) const { return nodes_[node].parent; }
+  CellId ParentCell(CellId cell) const { return cells_[cell].parent; }  // kNoCell of a root's
+  // In no order.
+  const absl::flat_hash_map<FlavorResource, CellId>& Cells(NodeId node) const { return nodes_[node].cells; }
   void ForEachCell(NodeId node, const std::function<void(CellId)>& visit) const;
 
   // Recounts every cohort's cells and every height from the leaves, and aborts on any difference.
@@ -127,6 +137,7 @@ class Ledger {
     Kind kind = Kind::kClusterQueue;
     bool alive = false;
     int32_t height = 0;
+    int64_t weight_nanos = 1'000'000'000;
     std::vector<NodeId> cohorts;  // children that are cohorts
     int64_t queues = 0;           // children that are ClusterQueues
     absl::flat_hash_map<FlavorResource, CellId> cells;
@@ -156,6 +167,7 @@ class Ledger {
   std::vector<NodeId> free_nodes_;
   std::vector<CellState> cells_;
   std::vector<CellId> free_cells_;
+  uint64_t limits_version_ = 1;
 };
 
 // Amounts taken for the length of a scope: what a pass assumes, and a search tries.
@@ -166,12 +178,17 @@ class ScopedTake {
   ScopedTake(const ScopedTake&) = delete;
   ScopedTake& operator=(const ScopedTake&) = delete;
 
-  // Takes from both books until the scope ends.
-  void Take(CellId cell, Amount amount);
+  // Until the scope ends.
+  void Take(CellId cell, Amount amount, Book book);
 
  private:
+  struct Taken {
+    CellId cell;
+    Amount amount;
+    Book book;
+  };
   Ledger* ledger_;
-  std::vector<std::pair<CellId, Amount>> taken_;
+  std::vector<Taken> taken_;
 };
 
 }  // namespace muster::quota

@@ -47,6 +47,7 @@ struct InformerCounts {
   std::string kind;
   int64_t lists = 0;
   int64_t watch_cuts = 0;
+  int64_t objects = 0;  // that it knows
 };
 
 // Finished Workloads that still exist, by queue.
@@ -55,13 +56,20 @@ struct FinishedCounts {
   std::map<std::pair<std::string, std::string>, int64_t> by_local_queue;  // (namespace, name)
 };
 
+// Workloads of a ClusterQueue that are evicted and still hold their quota.
+struct EvictingCount {
+  int64_t workloads = 0;
+  WallTime oldest;  // since when the one of them is evicted that takes longest
+};
+
 // Asked at each scrape.
 struct MetricsSource {
   std::function<const engine::EngineSet*()> engine;  // null: not known yet
   std::function<ReplicaRole()> role;
-  std::function<int64_t()> problems;  // how many are standing; /readyz has them in words
+  std::function<int64_t()> problems;  // how many are standing; /debug/readyz has them in words
   std::function<std::vector<InformerCounts>()> informers;
   std::function<FinishedCounts()> finished;
+  std::function<std::map<std::string, EvictingCount>()> evicting;  // by ClusterQueue
 };
 
 class Metrics final : public engine::Telemetry, public prometheus::Collectable {
@@ -73,8 +81,14 @@ class Metrics final : public engine::Telemetry, public prometheus::Collectable {
   void QuotaReserved(const engine::QueueRef& queue, Duration wait) override;
   void Admitted(const engine::QueueRef& queue, Duration wait, Duration checks_wait) override;
   void Evicted(const engine::QueueRef& queue, const std::string& reason, const std::string& underlying_cause,
-               bool first_for_reason) override;
+               int64_t pods, bool first_for_reason) override;
+  void Preempted(const std::string& preempting_cluster_queue, const std::string& reason) override;
+  void TargetsRecomputed(const engine::TargetRecomputations& made) override;
+  void SliceReplaced(const engine::QueueRef& queue) override;
   void EvictionDone(const engine::QueueRef& queue, const std::string& reason, Duration took) override;
+  void PodsReady(const engine::QueueRef& queue, Duration wait, Duration since_admission) override;
+  void ReadyPodsEvicted(const engine::QueueRef& queue, const std::string& reason, const std::string& underlying_cause,
+                        Duration ready_for) override;
   void Finished(const engine::QueueRef& queue, Duration execution) override;
   void WorkloadCreated(const std::string& job_kind, Duration latency) override;
   void Write(const std::string& resource, const std::string& verb, int code, Duration took) override;

@@ -61,6 +61,8 @@ struct MusterPolicyOptions {
   std::vector<std::string> unmanaged_namespaces = {"kube-system", "muster-system"};
   // The LocalQueue named default of a namespace, null without one. Unset: there are none.
   std::function<Json(const std::string& ns)> default_queue = nullptr;
+  // The Lease of leader election, null without one. Unset: there is no fence.
+  std::function<Json()> lease = nullptr;
 };
 
 // The policies that Muster ships (design decision 7, record.md), as plug-ins:
@@ -68,6 +70,7 @@ struct MusterPolicyOptions {
 //   "muster-suspend"       a Job with a queue name is suspended at CREATE;
 //   "muster-strip-record"  a record in a Job at CREATE by anyone else is taken out;
 //   "muster-record"        nobody else sets the record, unsuspends a queued Job or moves a running one;
+//   "muster-fence"         Muster starts no Job under a claim of another term than the Lease's;
 //   "muster-workload-admission"  nobody else reserves quota for a Workload or admits it.
 void AddMusterPolicies(const MusterPolicyOptions& options, Admission* admission);
 

@@ -2,9 +2,10 @@
 // collection, time-to-live, namespaces. They work on the store as the real ones do, from a cache that lags a
 // little and with writes that race with everybody else's.
 //
-// A pod here is only a record inside the job controller. How long it takes to start, run and die is read
-// from annotations of the pod template, the same that the kwok stages of the cluster tests read:
-// muster.dev/start-seconds, run-seconds, exit-code, termination-seconds.
+// A pod here is only a record inside the job controller, and where its template has scheduling gates an object too: it
+// does not start before somebody has taken them away. How long it takes to start, run and die is read from annotations
+// of the pod template, the same that the kwok stages of the cluster tests read: muster.dev/start-seconds, run-seconds,
+// exit-code, termination-seconds.
 //
 // Source: traces of kube-controller-manager 1.36.3.
 // Threading: one thread, that of the executor.
@@ -38,8 +39,8 @@ struct ControllerOptions {
   Latency sync{std::chrono::milliseconds(2), std::chrono::milliseconds(10)};       // a look that moves no pods
   Latency pod_sync{std::chrono::milliseconds(15), std::chrono::milliseconds(90)};  // one that makes or deletes some
   Latency collect{std::chrono::milliseconds(5), std::chrono::milliseconds(200)};   // of the garbage collector
-  bool keeps_start_time = false;  // of suspended Jobs, as up to 1.35
-  bool jobs = true;  // false: nobody controls Jobs
+  bool keeps_start_time = false;                                                   // of suspended Jobs, as up to 1.35
+  bool jobs = true;                                                                // false: nobody controls Jobs
   Duration pod_batch = std::chrono::seconds(1);  // news of pods are gathered for so long
   // Of the given pod (counted from 0 over the life of the Job).
   std::function<PodPlan(const Json& job, int64_t pod)> plan;  // unset: PlanFromAnnotations

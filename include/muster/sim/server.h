@@ -101,7 +101,7 @@ class SimServer {
   // RETURNS: what the request asks for, or the answer that it makes no sense.
   std::variant<ApiRequest, Reply> Parse(const std::string& user, const k8s::HttpRequest& http) const;
   Reply Serve(const ApiRequest& request, const k8s::HttpRequest& http);
-  Reply ServeDiscovery(const k8s::HttpRequest& http) const;
+  Reply ServeUnstored(const ApiRequest& request, const k8s::HttpRequest& http) const;
   Answer Dispatch(const ApiRequest& request, const k8s::HttpRequest& http);
   std::optional<Answer> CheckAccess(const ApiRequest& request) const;
   void Start(std::shared_ptr<Call> call);

@@ -105,6 +105,26 @@ PolicySpec DefaultPriority(const PolicyOptions& options) {
   return spec;
 }
 
+// The pods of an elastic Job start one by one, as they are admitted.
+PolicySpec Elastic(const PolicyOptions& options) {
+  PolicySpec spec = OnJobs("muster-jobs-elastic", {"CREATE"});
+  spec.conditions.emplace_back("elastic",
+                               "object.metadata.?annotations[?'kueue.x-k8s.io/elastic-job'].orValue('') == 'true'");
+  // As above: the queue may be a default itself.
+  spec.reinvoked = !options.manage_jobs_without_queue_name;
+  spec.variables = {{"child", IsChild(options)},
+                    {"queued", options.manage_jobs_without_queue_name ? std::string("true")
+                                                                      : absl::StrCat("object.", kQueueOf, " != ''")},
+                    {"gated", R"(object.spec.template.spec.?schedulingGates.orValue([]).exists(g,
+  g.name == 'kueue.x-k8s.io/elastic-job'))"}};
+  spec.json_patch = R"(!variables.queued || variables.child || variables.gated ? [] :
+  [has(object.spec.template.spec.schedulingGates) ?
+    JSONPatch{op: "add", path: "/spec/template/spec/schedulingGates/-", value: {"name": "kueue.x-k8s.io/elastic-job"}} :
+    JSONPatch{op: "add", path: "/spec/template/spec/schedulingGates",
+              value: [{"name": "kueue.x-k8s.io/elastic-job"}]}])";
+  return spec;
+}
+
 std::vector<NamedExpression> JobVariables(const PolicyOptions& options) {
   return {
       {"labels", "object.metadata.?labels.orValue({})"},
@@ -112,6 +132,10 @@ std::vector<NamedExpression> JobVariables(const PolicyOptions& options) {
       {"oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"},
       {"oldNotes", "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
       {"record", "variables.notes[?'muster.dev/admission'].orValue('')"},
+      {"startedWith", "object.spec.template.?metadata.?annotations[?'kueue.x-k8s.io/workload'].orValue('')"},
+      {"oldStartedWith",
+       R"(oldObject == null ? '' :
+  oldObject.spec.template.?metadata.?annotations[?'kueue.x-k8s.io/workload'].orValue(''))"},
       {"oldRecord", "variables.oldNotes[?'muster.dev/admission'].orValue('')"},
       {"queue", "variables.labels[?'kueue.x-k8s.io/queue-name'].orValue('')"},
       {"oldQueue",
@@ -156,6 +180,10 @@ std::vector<Rule> Ownership() {
       {"variables.record == variables.oldRecord",
        R"('metadata.annotations[muster.dev/admission]: is written by Muster alone; ' +
 (oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"},
+      // It tells which admission a Job was started with; a child's comes with its parent's template.
+      {R"(variables.startedWith == '' || variables.startedWith == variables.oldStartedWith || variables.child)",
+       R"('spec.template.metadata.annotations[kueue.x-k8s.io/workload]: "' + variables.startedWith +
+'" is written by Muster alone; ' + (oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"},
       {"!variables.managed || !variables.wasSuspended || variables.suspended || variables.child",
        R"(oldObject == null ?
   'spec.suspend: must be true in a new Job with the queue name "' + variables.queue + '"; Muster starts it' :
@@ -326,6 +354,7 @@ std::vector<PolicySpec> JobPolicies(const PolicyOptions& options) {
                               DefaultQueue(options, "muster-jobs-default-queue", WithoutQueue()),
                               DefaultQueue(options, "muster-jobs-default-queue-empty", empty_label),
                               DefaultPriority(options),
+                              Elastic(options),
                               Guard(options),
                               KeepQueue()};
   if (options.fence) out.push_back(Fence(options));

@@ -150,9 +150,11 @@ std::string CelString(std::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(std::string(text), {{"\\", "\\\\"}, {"'", "\\'"}, {"\n", "\\n"}}), "'");
 }
 
-std::string OwnUser(const PolicyOptions& options) {
-  return CelString(absl::StrCat("system:serviceaccount:", options.ns, ":", options.service_account));
+std::string OwnUserName(const PolicyOptions& options) {
+  return absl::StrCat("system:serviceaccount:", options.ns, ":", options.service_account);
 }
+
+std::string OwnUser(const PolicyOptions& options) { return CelString(OwnUserName(options)); }
 
 std::string FromOthers(const PolicyOptions& options) {
   std::vector<std::string> users{OwnUser(options)};

@@ -242,20 +242,46 @@ std::string IsTrue(std::string_view object, std::string_view condition) {
                       "' && c.status == 'True')");
 }
 
+// CEL: the uid of the controller owner of `object`, which may be null; empty: it has none.
+std::string ControllerUid(std::string_view object) {
+  const std::string name(object);
+  return absl::StrCat(name, " == null ? '' :\n  ", name,
+                      ".metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false)).map(o, "
+                      "o.uid).join(',')");
+}
+
+// With credentials of its own, or with those of the controller manager that it is a part of.
+constexpr char kFromGarbageCollector[] =
+    "request.userInfo.username in\n  ['system:serviceaccount:kube-system:generic-garbage-collector', "
+    "'system:kube-controller-manager']";
+
 // Only what others write: Muster creates Workloads, and that costs nothing here.
 PolicySpec Workloads(const PolicyOptions& options) {
   PolicySpec spec = OnQueues("muster-workloads", "workloads", {"CREATE", "UPDATE"});
   spec.conditions = {{"others", FromOthers(options)}};
   spec.variables = {
       {"reserved", IsTrue("oldObject", "QuotaReserved")},
+      {"owner", ControllerUid("object")},
+      {"oldOwner", ControllerUid("oldObject")},
+      {"job", "object.metadata.?labels[?'kueue.x-k8s.io/job-uid'].orValue('')"},
+      {"oldJob", "oldObject == null ? '' : oldObject.metadata.?labels[?'kueue.x-k8s.io/job-uid'].orValue('')"},
       {"claim", "object.metadata.?annotations[?'muster.dev/claim'].orValue('')"},
       {"oldClaim", "oldObject == null ? '' : oldObject.metadata.?annotations[?'muster.dev/claim'].orValue('')"}};
-  spec.rules = {{"!variables.reserved || object.spec.podSets == oldObject.spec.podSets",
-                 R"('spec.podSets: cannot change while the Workload holds quota in ' +
+  spec.rules = {
+      {"!variables.reserved || object.spec.podSets == oldObject.spec.podSets",
+       R"('spec.podSets: cannot change while the Workload holds quota in ' +
 oldObject.?status.?admission.?clusterQueue.orValue('a ClusterQueue'))"},
-                {"variables.claim == variables.oldClaim",
-                 R"('metadata.annotations[muster.dev/claim]: is written by Muster alone; ' +
-(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"}};
+      {"variables.claim == variables.oldClaim",
+       R"('metadata.annotations[muster.dev/claim]: is written by Muster alone; ' +
+(oldObject == null ? 'remove it from the manifest' : 'keep the stored value'))"},
+      // Whose quota it is. Dependents of what is deleted are let go by the garbage collector.
+      {absl::StrCat("!variables.reserved || variables.owner == variables.oldOwner ||\n(variables.owner == '' && ",
+                    kFromGarbageCollector, ")"),
+       R"('metadata.ownerReferences: the controller cannot change from "' + variables.oldOwner + '" to "' +
+variables.owner + '" while the Workload holds quota')"},
+      {"!variables.reserved || variables.job == variables.oldJob",
+       R"('metadata.labels[kueue.x-k8s.io/job-uid]: cannot change from "' + variables.oldJob + '" to "' +
+variables.job + '" while the Workload holds quota')"}};
   return spec;
 }
 
@@ -274,6 +300,16 @@ PolicySpec WorkloadAdmission(const PolicyOptions& options) {
                 {R"(!variables.reserved || !variables.wasReserved ||
 object.?status.?admission == oldObject.?status.?admission)",
                  "'status.admission: cannot change while quota is reserved'"}};
+  return spec;
+}
+
+// A client of v1beta1 does not know the preemption gates of a Workload, and leaves them out when it replaces that.
+PolicySpec WorkloadGates() {
+  PolicySpec spec = OnQueues("muster-workload-gates", "workloads", {"UPDATE"});
+  spec.versions = {"v1beta1"};
+  spec.exact_version = true;
+  spec.conditions = {{"gates", "has(oldObject.spec.preemptionGates) && !has(object.spec.preemptionGates)"}};
+  spec.json_patch = R"([JSONPatch{op: "add", path: "/spec/preemptionGates", value: oldObject.spec.preemptionGates}])";
   return spec;
 }
 
@@ -324,6 +360,7 @@ std::vector<PolicySpec> QueuePolicies(const PolicyOptions& options) {
           ResourceFlavors(),
           Workloads(options),
           WorkloadAdmission(options),
+          WorkloadGates(),
           WorkloadStatus()};
 }
 

@@ -7,10 +7,10 @@
 namespace muster::golden {
 namespace {
 
-std::vector<Json> Served(bool with_job_controller) {
+std::vector<Json> Served(bool with_job_controller, bool with_config = false) {
   std::vector<Json> out;
   for (Json& recording : Recordings()) {
-    if (NotServed(recording).empty() && HasJobController(recording) == with_job_controller) {
+    if (HasJobController(recording) == with_job_controller && ConfigOf(recording).empty() != with_config) {
       out.push_back(std::move(recording));
     }
   }
@@ -28,9 +28,18 @@ void Compare(scenarios::World* world, const std::vector<Json>& recordings) {
 
 TEST_CASE("What users see on a real API server equals the recordings, the job controller played as it was then") {
   const std::vector<Json> recordings = Served(false);
-  CHECK(recordings.size() == 46);
+  CHECK(recordings.size() == 52);
   const auto world = scenarios::NewRealWorldWithoutJobController();
   Compare(world.get(), recordings);
+
+  // Those of another configuration, which is one.
+  const std::vector<Json> others = Served(false, true);
+  REQUIRE(others.size() == 2);
+  REQUIRE(ConfigOf(others[0]) == ConfigOf(others[1]));
+  world->KillMuster();
+  world->Configure(ConfigOf(others[0]));
+  world->StartMuster();
+  Compare(world.get(), others);
 }
 
 TEST_CASE("What users see beside the real job controller and scheduler equals the recordings") {

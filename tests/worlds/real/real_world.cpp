@@ -13,12 +13,13 @@ namespace {
 
 using cluster::Cluster;
 
-// No lease: a test that kills Muster need not wait until it runs out.
+// No lease: a test that kills Muster need not wait until it runs out. Pods that take time to end hold their quota.
 constexpr std::string_view kConfig = R"(apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 health: {healthProbeBindAddress: "127.0.0.1:0"}
 metrics: {bindAddress: "127.0.0.1:0"}
 leaderElection: {leaderElect: false}
+muster: {waitForTerminatingPods: true}
 )";
 
 void Must(const absl::Status& status) {
@@ -97,10 +98,12 @@ class RealWorld final : public World {
   WallTime Now() const override { return SystemClock().Now(); }
 
   void StartMuster() override {
-    auto muster = cluster::Muster::Start(*cluster_, {.config = std::string(kConfig)});
+    auto muster = cluster::Muster::Start(*cluster_, {.config = std::string(kConfig) + config_});
     Must(muster.status());
     muster_ = *std::move(muster);
   }
+
+  void Configure(const std::string& yaml) override { config_ = yaml; }
 
   void KillMuster() override {
     muster_->process().Kill();
@@ -114,6 +117,7 @@ class RealWorld final : public World {
  private:
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<cluster::Muster> muster_;
+  std::string config_;
 };
 
 cluster::NodePool Machines(const std::string& flavor) {

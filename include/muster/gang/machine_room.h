@@ -1,0 +1,189 @@
+// Nodes, pods and flavors as the machine book has them; what gangs hold there; and the one question that everybody
+// asks about machines: would these pods have a place, all of them at once?
+//
+// Which machines: a pod may go where the labels of its flavors, its selector and its required affinity lead, and its
+// own and its flavors' tolerations let it. All that these can tell apart is a machine's class, so the book knows
+// classes only, and a node that several flavors have is one machine in it. A pod set is not checked where one of its
+// flavors is autoscaled (machines come once pods wait for them), or while no flavor has any node.
+//
+// Who holds what. A machine's capacity is what the node may give, less what strangers' pods on it ask for. A gang that
+// is admitted takes a place for each pod (Reserve). A pod of it that is bound takes its own amounts where it is bound,
+// and one place of its pod set is given back, wherever that was. What a pod leaves that has gone is a place of its gang
+// again while that pod is needed. Once the gang is to leave, all that it holds is free in the planned book; once it has
+// left, its places are free, and what its pods hold is when they are gone. Amounts may go below zero: what runs is a
+// fact.
+//
+// What is told here is booked at the next question, in the order of names: the book is the same in whatever order
+// objects were told of before. A place is nobody's any more where its node has gone, would not take the pod any more,
+// or has too little left beside what runs there, since that is a fact and the place is not. Gangs that lack places
+// then, or since they were found running, get what there is.
+//
+// Source: design decisions 3, 4, 5. Units: Amount's.
+// Threading: needs external synchronisation; the book below it is shared without.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "muster/core/hash.h"
+#include "muster/core/labels.h"
+#include "muster/gang/node.h"
+#include "muster/gang/shape.h"
+#include "muster/gang/topology.h"
+
+namespace muster::gang {
+
+struct FlavorMachines {
+  Labels node_labels;
+  std::vector<Toleration> tolerations;  // that its pods get
+  bool autoscaled = false;
+  friend bool operator==(const FlavorMachines&, const FlavorMachines&) = default;
+};
+
+struct BoundPod {
+  std::string node;
+  std::map<std::string, Amount, std::less<>> requests;
+  std::string workload;  // uid; empty: a stranger
+  std::string pod_set;
+  friend bool operator==(const BoundPod&, const BoundPod&) = default;
+};
+
+// Pods of one pod set that are to have places.
+struct PodSetToSeat {
+  std::string name;
+  ShapePtr shape;
+  int64_t count = 0;
+  std::vector<std::string> flavors;              // that its resources come from; sorted, each once
+  std::optional<TopologyAssignment> topology{};  // in these domains
+  friend bool operator==(const PodSetToSeat&, const PodSetToSeat&) = default;
+};
+using GangToSeat = std::vector<PodSetToSeat>;
+
+// What counts as taken.
+enum class RoomView : uint8_t {
+  kBoth,     // what is in either book
+  kPlanned,  // what is in that
+  kEmpty,    // strangers' pods alone
+};
+
+// Why the pods of a pod set have no places.
+struct RoomProblem {
+  int64_t placed = 0;  // of its pods, beside those of the pod sets before it
+  int64_t wanted = 0;
+  // What most machines lack for one more; none: no machine would do for it.
+  std::string resource;
+  Amount needed;       // of one pod
+  Amount largest;      // free on one machine, beside those that were placed
+  std::string node;    // which is that
+  bool proven = true;  // false: the search ended at its step limit
+  friend bool operator==(const RoomProblem&, const RoomProblem&) = default;
+};
+
+void AddToHash(const RoomProblem& problem, StateHash* hash);
+
+struct RoomAnswer {
+  bool checked = false;  // of some pod set the machines are looked at
+  bool fits = true;
+  // Where they do not fit: the pod set, and why.
+  size_t pod_set = 0;
+  RoomProblem problem{};
+};
+
+struct RoomCounts {
+  int64_t nodes = 0;
+  uint64_t reservations = 0;  // gangs and kept rooms that got their places, ever
+  uint64_t commits = 0;       // changes of the book, ever
+  uint64_t searches = 0;      // ever
+};
+
+class Reservation;
+class MachineRoomImpl;
+
+class MachineRoom {
+ public:
+  // `on`: false: nothing is checked, and nothing is held.
+  explicit MachineRoom(bool on);
+  ~MachineRoom();
+  MachineRoom(const MachineRoom&) = delete;
+  MachineRoom& operator=(const MachineRoom&) = delete;
+
+  bool on() const;
+
+  // ---- what there is
+  void SetNode(const Node& node);
+  void RemoveNode(std::string_view name);
+  // `key`: any unique name of the pod. A pod on a node that is not known counts once that comes.
+  void SetPod(const std::string& key, const BoundPod& pod);
+  void RemovePod(const std::string& key);
+  void SetFlavor(const std::string& name, FlavorMachines flavor);
+  void RemoveFlavor(std::string_view name);
+
+  // ---- questions
+  bool Checks(const std::vector<std::string>& flavors) const;
+  RoomAnswer Ask(const GangToSeat& gang, RoomView view);
+  // The same without saying why not.
+  bool Fits(const GangToSeat& gang, RoomView view);
+
+  // ---- what gangs hold. A workload has one claim at a time.
+  // Takes a place for each pod, in both books, as one change of the book. RETURNS: nothing where not all have one.
+  std::optional<Reservation> Reserve(std::string_view workload, const GangToSeat& gang);
+  // Likewise in the planned book, for a workload that waits for others to leave.
+  std::optional<Reservation> Keep(std::string_view workload, const GangToSeat& gang);
+  // Of a gang that runs already: it gets what places there are.
+  Reservation Adopt(std::string_view workload, const GangToSeat& gang);
+
+  // Books what was told. RETURNS: the flavors with machines that have more room than at the last call; sorted.
+  std::vector<std::string> TakeGained();
+  // Likewise the workloads, by uid, whose claims lack places and did not then, or the other way round; sorted.
+  std::vector<std::string> TakeLackChanged();
+  RoomCounts counts() const;
+  // Questions and reservations that found too little room, ever.
+  uint64_t refusals() const;
+
+  // What the book is made of but nodes and strangers' pods.
+  void AddToHash(StateHash* hash) const;
+  // Counts the book again from all that is known and held, and aborts on any difference.
+  void Validate() const;
+
+ private:
+  std::unique_ptr<MachineRoomImpl> impl_;
+};
+
+// What one gang holds on machines, from Reserve, Keep or Adopt alone; given back when it goes.
+class Reservation {
+ public:
+  Reservation(Reservation&& other) noexcept : room_(other.room_), holding_(other.holding_) { other.holding_ = nullptr; }
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation() { Release(); }
+
+  // The gang is to leave, or may stay after all. REQUIRES: of a claim
+  void SetLeaving(bool leaving);
+  // Pods of it that are on no node and have no place, as last booked.
+  int64_t Lacking() const;
+  // So many pods of each pod set are needed yet. REQUIRES: of a claim
+  void SetNeeded(const std::vector<std::pair<std::string, int64_t>>& pods);
+  // For questions and reservations until PutBack: its planned amounts are nobody's.
+  void Lift() const;
+  void PutBack() const;
+  // The places of a kept room are still there for it, next to everything else.
+  bool Holds() const;
+  // It was for a while only: nobody gains by its end.
+  void ReleaseQuietly();
+
+ private:
+  struct Holding;
+  friend class MachineRoomImpl;
+  Reservation(MachineRoomImpl* room, Holding* holding) : room_(room), holding_(holding) {}
+  void Release();
+
+  MachineRoomImpl* room_;
+  Holding* holding_;  // null: nothing is held
+};
+
+}  // namespace muster::gang

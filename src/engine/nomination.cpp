@@ -1,0 +1,129 @@
+#include "nomination.h"
+
+#include <utility>
+
+namespace muster::engine {
+
+namespace {
+
+quota::CellAmounts RoomOf(const WorkloadState& workload) {
+  const ClusterQueueState& queue = *workload.waiting_in;
+  quota::CellAmounts amounts;
+  amounts.reserve(workload.room->usage.size());
+  for (const auto& [fr, amount] : workload.room->usage) {
+    amounts.emplace_back(queue.tree->ledger.FindCell(queue.node, fr), amount);
+  }
+  return amounts;
+}
+
+// Whether the room of `preemptor` is open to `workload`, if that borrows or not.
+bool IsOpenTo(const WorkloadState& workload, bool borrows, const WorkloadState& preemptor) {
+  if (&workload == &preemptor || WasEvictedFor(workload, preemptor)) return false;
+  if (workload.waiting_in == preemptor.waiting_in) {
+    return workload.waiting_in->waiting.StandsBefore(&workload.ticket, &preemptor.ticket);
+  }
+  const bool preemptor_borrows = preemptor.room->borrow > 0;
+  return borrows != preemptor_borrows ? preemptor_borrows : queue::Earlier()(&workload.ticket, &preemptor.ticket);
+}
+
+std::vector<WorkloadState*> OpenTo(const Tree& tree, const WorkloadState& workload, bool borrows) {
+  std::vector<WorkloadState*> open;
+  for (WorkloadState* preemptor : tree.keeping) {
+    if (IsOpenTo(workload, borrows, *preemptor)) open.push_back(preemptor);
+  }
+  return open;
+}
+
+// With the rooms that are open to it, where that is of use.
+void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* workload, ClusterQueueState* queue,
+                         Nomination* nomination) {
+  std::vector<WorkloadState*> open = OpenTo(*tree, *workload, false);
+  if (open.empty()) return;
+  Assignment assignment;
+  const auto assign = [&] {
+    const WithoutRooms without(tree, open);
+    assignment = assigner.Assign(*workload, *queue, workload->scan);
+  };
+  assign();
+  if (assignment.borrow > 0) {
+    // That does not say that it would borrow with less room, but then it can do without.
+    std::vector<WorkloadState*> fewer = OpenTo(*tree, *workload, true);
+    if (fewer.empty()) return;
+    if (fewer != open) {
+      open = std::move(fewer);
+      assign();
+    }
+  }
+  const bool better =
+      assignment.mode == Mode::kFit || (assignment.preemption.Found() && !nomination->assignment.preemption.Found());
+  if (!better) return;
+  nomination->assignment = std::move(assignment);
+}
+
+}  // namespace
+
+WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose)
+    : removal_(&tree->ledger), places_(tree->topologies) {
+  for (const WorkloadState* workload : whose) {
+    if (workload->room == nullptr || workload->room->lifted) continue;
+    removal_.Remove(RoomOf(*workload));
+    places_.Remove(workload->room->places);
+    if (workload->room->machines.has_value()) machines_.Lift(*workload->room->machines);
+    workload->room->lifted = true;
+    lifted_.push_back(workload->room.get());
+  }
+}
+
+WithoutRooms::~WithoutRooms() {
+  for (Room* room : lifted_) room->lifted = false;
+}
+
+WithoutVictims::WithoutVictims(Tree* tree, const std::vector<Victim>& victims)
+    : removal_(&tree->ledger), places_(tree->topologies) {
+  for (const Victim& victim : victims) {
+    removal_.Remove(BookedBy(*victim.workload));
+    places_.Remove(victim.workload->claim->places);
+    machines_.Lift(victim.workload->claim->machines);
+  }
+}
+
+bool RoomHolds(Tree* tree, WorkloadState* workload) {
+  const WithoutRooms without(tree, {workload});
+  return quota::FitsPlanned(tree->ledger, RoomOf(*workload), true) &&
+         tree->topologies->Fits(workload->room->places, gang::PlaceView::kPlanned) &&
+         (!workload->room->machines.has_value() || workload->room->machines->Holds());
+}
+
+Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
+                    ClusterQueueState* queue) {
+  Nomination nomination;
+  if (workload->room != nullptr) {
+    {
+      const WithoutRooms without(tree, {workload});
+      nomination.assignment = assigner.Assign(*workload, *queue, workload->scan);
+      const bool lacks_places = workload->room->chosen->HasTopology() || nomination.assignment.without_places;
+      if (nomination.assignment.mode != Mode::kFit && lacks_places) {
+        // A scan of flavors ends at one that has quota and no places; the room may be in a later one.
+        Assignment there = assigner.AssignAgain(*workload, *queue, *workload->room->chosen);
+        if (there.mode == Mode::kFit) nomination.assignment = std::move(there);
+      }
+    }
+    nomination.keeps = nomination.assignment.mode != Mode::kFit && RoomHolds(tree, workload);
+    if (nomination.keeps) return nomination;
+    if (nomination.assignment.mode == Mode::kFit) {
+      nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
+      nomination.free_of.push_back(workload);
+      return nomination;
+    }
+    forest->LoseRoom(workload);
+    nomination = {};
+  }
+  nomination.assignment = assigner.Assign(*workload, *queue, workload->scan);
+  if (nomination.assignment.mode != Mode::kFit && !tree->keeping.empty()) {
+    NominateInOpenRooms(tree, assigner, workload, queue, &nomination);
+  }
+  nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
+  return nomination;
+}
+
+}  // namespace muster::engine

@@ -1,0 +1,47 @@
+// Room that is promised to preemptors: from the eviction of others until their start is accepted, whether or not it was
+// refused meanwhile, and whoever leads. Else their victims could be started again in front of them, and would go once
+// more.
+#include <algorithm>
+
+#include "engine_impl.h"
+
+namespace muster::engine {
+
+namespace {
+
+int64_t WholeSeconds(WallTime time) { return time.unix_nanos / 1'000'000'000; }
+
+// What it was promised for that eviction, it has had.
+bool HasStartedSince(const WorkloadState& workload, WallTime eviction) {
+  const std::optional<PastEviction>& own = workload.last_eviction;
+  if (own.has_value() && WholeSeconds(own->at) > WholeSeconds(eviction)) return true;
+  const Claim* claim = workload.grows == nullptr ? workload.claim.get() : workload.grows->claim.get();
+  return claim != nullptr && WholeSeconds(claim->reserved_at) >= WholeSeconds(eviction);
+}
+
+}  // namespace
+
+void EngineSet::Impl::NotePromise(const std::string& preemptor_uid, WallTime eviction) {
+  if (preemptor_uid.empty()) return;
+  WallTime& promised = promises_[preemptor_uid];
+  promised = std::max(promised, eviction);
+  const WorkloadState* preemptor = FindPreemptor(preemptor_uid);
+  if (preemptor != nullptr && preemptor->waiting_in != nullptr) preemptor->waiting_in->tree->restore_rooms = true;
+}
+
+std::vector<std::pair<WorkloadState*, WallTime>> EngineSet::Impl::Promised(const Tree& tree) {
+  std::vector<std::pair<WorkloadState*, WallTime>> promised;
+  absl::erase_if(promises_, [&](const auto& promise) {
+    if (promise.second + options_.keep_room_for <= now_) return true;
+    WorkloadState* preemptor = FindPreemptor(promise.first);
+    if (preemptor == nullptr || preemptor->waiting_in == nullptr || preemptor->waiting_in->tree != &tree) return false;
+    if (HasStartedSince(*preemptor, promise.second)) return true;
+    promised.emplace_back(preemptor, promise.second);
+    return false;
+  });
+  std::sort(promised.begin(), promised.end(),
+            [](const auto& a, const auto& b) { return queue::Earlier()(&a.first->ticket, &b.first->ticket); });
+  return promised;
+}
+
+}  // namespace muster::engine

@@ -1,0 +1,299 @@
+#include "book_editor.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace muster::gang {
+
+namespace {
+
+int64_t Add(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+  }
+  return sum;
+}
+
+int64_t Times(int64_t amount, int64_t pods) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(amount, pods, &product) ? (pods > 0 ? kMaxAmount : -kMaxAmount) : product;
+}
+
+std::vector<int64_t> Columns(const std::vector<int64_t>& old, uint32_t resources) {
+  std::vector<int64_t> wide(size_t{resources} * kChunkMachines, 0);
+  std::copy(old.begin(), old.end(), wide.begin());
+  return wide;
+}
+
+// The greatest of a column's machines that are open.
+int64_t GreatestOf(const int64_t* column, uint64_t open) {
+  int64_t greatest = std::numeric_limits<int64_t>::min();
+  for (; open != 0; open &= open - 1) greatest = std::max(greatest, column[std::countr_zero(open)]);
+  return greatest;
+}
+
+}  // namespace
+
+void Summarize(Chunk* chunk) {
+  if (chunk->planned == chunk->free) chunk->planned.clear();
+  const uint32_t resources = chunk->resources;
+  const uint64_t open = chunk->block->open;
+  chunk->greatest.resize(size_t{2} * resources);
+  for (uint32_t r = 0; r < resources; ++r) {
+    const int64_t* free = chunk->Column(Book::kFree, r);
+    const int64_t* planned = chunk->Column(Book::kPlanned, r);
+    int64_t both = 0;
+    if (free == planned) {
+      both = GreatestOf(free, open);
+    } else {
+      int64_t less[kChunkMachines];
+      for (uint32_t i = 0; i < kChunkMachines; ++i) less[i] = std::min(free[i], planned[i]);
+      both = GreatestOf(less, open);
+    }
+    chunk->greatest[r] = both;
+    chunk->greatest[resources + r] = free == planned ? both : GreatestOf(planned, open);
+  }
+}
+
+BookEditor::BookEditor(const BookSnapshot& base, uint64_t now) : base_(base), now_(now) {}
+
+BookEditor::~BookEditor() {
+  for (const Garbage& made : made_) made.destroy(made.object);
+}
+
+template <typename T>
+T* BookEditor::Own(T* made) {
+  made->birth = now_;
+  made_.push_back(GarbageOf(made, now_));
+  return made;
+}
+
+template <typename T>
+void BookEditor::Replace(const T* old) {
+  replaced_.push_back(GarbageOf(old, old->birth));
+}
+
+BookSnapshot* BookEditor::Next() {
+  if (next_ == nullptr) {
+    next_ = std::make_unique<BookSnapshot>(base_);
+    next_->birth = now_;
+  }
+  return next_.get();
+}
+
+Chunk* BookEditor::EditChunk(uint32_t at) {
+  const Chunk*& there = Next()->spine[at];
+  if (at >= base_.chunks() || there != base_.spine[at]) return const_cast<Chunk*>(there);  // made here
+  Replace(there);
+  Chunk* chunk = Own(new Chunk(*there));
+  edited_.push_back(at);
+  there = chunk;
+  return chunk;
+}
+
+MachineBlock* BookEditor::EditBlock(uint32_t at) {
+  Chunk* chunk = EditChunk(at);
+  if (at >= base_.chunks() || chunk->block != base_.spine[at]->block) return const_cast<MachineBlock*>(chunk->block);
+  Replace(chunk->block);
+  MachineBlock* block = Own(new MachineBlock(*chunk->block));
+  chunk->block = block;
+  return block;
+}
+
+void BookEditor::GrowTo(MachineIndex machine) {
+  MUSTER_CHECK(machine.value < kMaxMachines);
+  BookSnapshot* next = Next();
+  while (next->chunks() <= machine.value / kChunkMachines) {
+    Chunk* chunk = Own(new Chunk);
+    chunk->block = Own(new MachineBlock);
+    edited_.push_back(next->chunks());
+    next->spine.push_back(chunk);
+  }
+}
+
+void BookEditor::Widen(uint32_t at, uint32_t resources) {
+  MUSTER_CHECK(resources <= kMaxResources);
+  BookSnapshot* next = Next();
+  if (next->totals.size() < resources) next->totals.resize(resources);
+  Chunk* chunk = EditChunk(at);
+  if (chunk->resources >= resources) return;
+  MachineBlock* block = EditBlock(at);
+  block->capacity = Columns(block->capacity, resources);
+  chunk->free = Columns(chunk->free, resources);
+  if (!chunk->planned.empty()) chunk->planned = Columns(chunk->planned, resources);
+  chunk->resources = resources;
+}
+
+void BookEditor::Count(Chunk* chunk, MachineIndex machine, uint32_t resource, int64_t free, int64_t planned) {
+  const size_t at = size_t{resource} * kChunkMachines + machine.value % kChunkMachines;
+  if (chunk->planned.empty() && free != planned) chunk->planned = chunk->free;
+  const int64_t old_free = chunk->free[at];
+  const int64_t old_planned = chunk->planned.empty() ? old_free : chunk->planned[at];
+  chunk->free[at] = Add(old_free, free);
+  if (!chunk->planned.empty()) chunk->planned[at] = Add(old_planned, planned);
+  BookSnapshot::Total& total = next_->totals[resource];
+  total.free += chunk->free[at] - __int128{old_free};
+  total.planned += (chunk->planned.empty() ? chunk->free[at] : chunk->planned[at]) - __int128{old_planned};
+  if (free <= 0 && planned <= 0) return;
+  if (gained_.empty() || gained_.back() != machine) gained_.push_back(machine);
+  if (std::find(gained_resources_.begin(), gained_resources_.end(), resource) == gained_resources_.end()) {
+    gained_resources_.push_back(resource);
+  }
+}
+
+// ---- claims -------------------------------------------------------------------------------------
+
+bool BookEditor::Take(const Needs& per_pod, const MachinePlace& place, int64_t pods, Book books) {
+  const uint32_t slot = place.machine.value % kChunkMachines;
+  const uint32_t at = place.machine.value / kChunkMachines;
+  const Chunk* there = View().Find(place.machine);
+  if (there == nullptr || there->block->incarnation[slot] != place.incarnation) return false;
+  if (!per_pod.empty()) Widen(at, per_pod.back().resource.value + 1);
+  Chunk* chunk = EditChunk(at);
+  bool fits = (chunk->block->open >> slot & 1) != 0 && chunk->block->machine_class[slot] == place.machine_class;
+  for (const Need& need : per_pod) {
+    const int64_t amount = -Times(need.amount, pods);
+    Count(chunk, place.machine, need.resource.value, Has(books, Book::kFree) ? amount : 0,
+          Has(books, Book::kPlanned) ? amount : 0);
+    fits &= chunk->Room(books, need.resource.value, slot) >= 0;
+  }
+  return fits;
+}
+
+bool BookEditor::Apply(const ClaimStep& step) {
+  for (const PodSetPlaces& pod_set : *step.placement) {
+    for (const MachinePlace& place : pod_set.places) {
+      if (step.give != Book::kNone) (void)Take(pod_set.per_pod, place, -place.pods, step.give);
+      if (step.take == Book::kNone) continue;
+      const bool fits = Take(pod_set.per_pod, place, place.pods, step.take);
+      if (step.must_fit && !fits) return false;
+    }
+  }
+  return true;
+}
+
+// ---- machines -----------------------------------------------------------------------------------
+
+void BookEditor::AddCapacity(MachineIndex machine, MachineResource resource, int64_t delta) {
+  if (delta == 0) return;
+  const uint32_t at = machine.value / kChunkMachines;
+  Widen(at, resource.value + 1);
+  int64_t& capacity = EditBlock(at)->capacity[size_t{resource.value} * kChunkMachines + machine.value % kChunkMachines];
+  const int64_t changed = std::clamp(Add(capacity, delta), -kMaxAmount, kMaxAmount);
+  const int64_t more = changed - capacity;
+  capacity = changed;
+  Count(EditChunk(at), machine, resource.value, more, more);
+}
+
+void BookEditor::Put(const MachineEdit& edit) {
+  GrowTo(edit.machine);
+  const uint32_t at = edit.machine.value / kChunkMachines;
+  const uint32_t slot = edit.machine.value % kChunkMachines;
+  const uint64_t bit = uint64_t{1} << slot;
+  for (const Need& need : edit.amounts) Widen(at, need.resource.value + 1);
+  MachineBlock* block = EditBlock(at);
+  const bool appears = (block->present & bit) == 0;
+  const bool was_open = (block->open & bit) != 0;
+  const bool better = edit.open && (!was_open || block->machine_class[slot] != edit.machine_class);
+  if (appears) ++next_->machines;
+  block->present |= bit;
+  block->open = edit.open ? block->open | bit : block->open & ~bit;
+  block->machine_class[slot] = edit.machine_class;
+  const uint32_t resources = next_->spine[at]->resources;
+  for (uint32_t r = 0; r < resources; ++r) {
+    int64_t wanted = 0;
+    for (const Need& need : edit.amounts) {
+      if (need.resource.value == r) wanted = std::clamp(need.amount, int64_t{0}, kMaxAmount);
+    }
+    AddCapacity(edit.machine, {r}, wanted - block->capacity[size_t{r} * kChunkMachines + slot]);
+    // Pods that could not go there before can now, whatever they ask for.
+    if (better) gained_resources_.push_back(r);
+  }
+  if (better) gained_.push_back(edit.machine);
+}
+
+void BookEditor::Adjust(const MachineEdit& edit) {
+  if (!View().Contains(edit.machine)) return;
+  for (const Need& need : edit.amounts) {
+    AddCapacity(edit.machine, need.resource, std::clamp(need.amount, -kMaxAmount, kMaxAmount));
+  }
+}
+
+void BookEditor::Remove(MachineIndex machine) {
+  if (!View().Contains(machine)) return;
+  const uint32_t at = machine.value / kChunkMachines;
+  const uint32_t slot = machine.value % kChunkMachines;
+  MachineBlock* block = EditBlock(at);
+  Chunk* chunk = EditChunk(at);
+  block->present &= ~(uint64_t{1} << slot);
+  block->open &= ~(uint64_t{1} << slot);
+  ++block->incarnation[slot];
+  block->machine_class[slot] = {};
+  --next_->machines;
+  for (uint32_t r = 0; r < chunk->resources; ++r) {
+    const size_t column = size_t{r} * kChunkMachines + slot;
+    next_->totals[r].free -= chunk->free[column];
+    next_->totals[r].planned -= chunk->Room(Book::kPlanned, r, slot);
+    block->capacity[column] = 0;
+    chunk->free[column] = 0;
+    if (!chunk->planned.empty()) chunk->planned[column] = 0;
+  }
+}
+
+void BookEditor::Apply(const MachineEdit& edit) {
+  switch (edit.kind) {
+    case MachineEdit::Kind::kPut:
+      return Put(edit);
+    case MachineEdit::Kind::kAdjust:
+      return Adjust(edit);
+    case MachineEdit::Kind::kRemove:
+      return Remove(edit.machine);
+  }
+}
+
+// ---- versions -----------------------------------------------------------------------------------
+
+uint64_t BookEditor::EndOperation() {
+  const uint64_t version = ++Next()->version;
+  for (const uint32_t r : gained_resources_) next_->totals[r].gained_at = version;
+  gained_resources_.clear();
+  return version;
+}
+
+void BookEditor::AddOutcome(std::unique_ptr<const HelpedOutcome> outcome) {
+  made_.push_back(GarbageOf(outcome.get(), outcome->birth));
+  Next()->outcomes.push_back(outcome.release());
+}
+
+void BookEditor::DropOutcome(const HelpedOutcome* outcome) {
+  auto& outcomes = Next()->outcomes;
+  outcomes.erase(std::find(outcomes.begin(), outcomes.end(), outcome));
+  Replace(outcome);
+}
+
+const BookSnapshot& BookEditor::Current() {
+  if (next_ == nullptr) return base_;
+  for (const uint32_t at : edited_) {
+    auto* chunk = const_cast<Chunk*>(next_->spine[at]);
+    if (at >= base_.chunks() || chunk->block != base_.spine[at]->block) {
+      auto* block = const_cast<MachineBlock*>(chunk->block);
+      block->classes = 0;
+      for (uint64_t open = block->open; open != 0; open &= open - 1) {
+        block->classes |= uint64_t{1} << (block->machine_class[static_cast<size_t>(std::countr_zero(open))].value % 64);
+      }
+    }
+    Summarize(chunk);
+  }
+  return *next_;
+}
+
+std::vector<Garbage> BookEditor::Published() {
+  (void)next_.release();
+  made_.clear();
+  Replace(&base_);
+  return std::move(replaced_);
+}
+
+}  // namespace muster::gang

@@ -1,0 +1,122 @@
+// Jobs where machines are looked at: what is lost after the start. Engine and book are tested on their own; here the
+// objects say what becomes of it.
+//
+// Source: user_pains D2, D8; the numbers are worked out by hand from the nodes of each case.
+#include <catch2/catch.hpp>
+
+#include "drills.h"
+#include "nodes_and_pods.h"
+#include "world.h"
+
+namespace muster::controller {
+namespace {
+
+using sim::At;
+using sim::Json;
+using sim::Text;
+using std::chrono::seconds;
+
+Options WithMachines() {
+  Options options = World::DefaultOptions();
+  options.check_machines = true;
+  options.place_timeout = seconds(20);
+  return options;
+}
+
+bool Waits(const World& world, const std::string& job, const std::string& why) {
+  return Suspended(world, job) && MessageOf(world.WorkloadOf(job), "QuotaReserved").find(why) != std::string::npos;
+}
+
+int EventsOf(const World& world, const std::string& reason) {
+  int count = 0;
+  for (const Json& event : world.List("events", "team")) count += Text(sim::Get(event, "reason")) == reason ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("A gang that a drain strands goes whole, says so, and starts again where all of it has room") {
+  World world;
+  world.MakeQueues("100");
+  MakeNode(world, "n1", "r", 1);
+  MakeNode(world, "n2", "r", 1);
+  Process* muster = &world.Start("", WithMachines());
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  MakePod(world, "train", 0, true, "n1");
+  MakePod(world, "train", 1, true, "n2");
+  world.RunFor(seconds(60));
+  REQUIRE_FALSE(Suspended(world, "train"));
+  // As `kubectl drain` does; the pod comes again, and is on no node.
+  world.Patch("nodes", "", "n2", {{"spec", {{"unschedulable", true}}}});
+  world.Delete("pods", "team", "train-1");
+  const MonoTime drained = world.executor.Mono();
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+  const Duration waited = world.executor.Mono() - drained;
+  CHECK(waited >= seconds(20));
+  CHECK(waited < seconds(25));
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("train"), "Evicted") == "True/NodeFailures"; }));
+  CHECK(MessageOf(world.WorkloadOf("train"), "Evicted") == "No node had a place for 1 of its pods for too long");
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("train"), "Requeued") == "True/NodeFailures"; }));
+  CHECK(EventsOf(world, "EvictedDueToNodeFailures") == 1);
+  CHECK(muster->telemetry.evicted.at("NodeFailures") == 1);
+  world.Delete("pods", "team", "train-0");  // as the job controller does of a suspended Job
+  REQUIRE(world.RunUntil([&] { return Waits(world, "train", "of 2 pods have a place"); }));
+  REQUIRE(world.RunUntil([&] { return Reserving(world) == 0; }));
+
+  // Another process sees the same, and nobody goes round.
+  world.Kill(*muster);
+  muster = &world.Start("", WithMachines());
+  world.RunFor(std::chrono::minutes(10));
+  CHECK(Suspended(world, "train"));
+  CHECK(EvictionsIn(world.WorkloadOf("train")) == 1);
+  CHECK(muster->telemetry.evicted.empty());
+  MakeNode(world, "n3", "r", 1);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  MakePod(world, "train", 0, true, "n1");
+  MakePod(world, "train", 1, true, "n3");
+  world.RunFor(std::chrono::minutes(2));
+  CHECK_FALSE(Suspended(world, "train"));
+  CHECK(EvictionsIn(world.WorkloadOf("train")) == 1);
+}
+
+TEST_CASE("A stranger's pod in the room of a gang that has started: it waits for its time, and stays if the pod goes") {
+  World world;
+  world.MakeQueues("100");
+  MakeNode(world, "n1", "r", 2);
+  world.Start("", WithMachines());
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  MakePod(world, "train", 0, true, "n1");
+  world.Create(Json::parse(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"team"},"spec":{
+    "nodeName":"n1","containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}})"));
+  world.RunFor(seconds(15));
+  REQUIRE_FALSE(Suspended(world, "train"));
+  const bool goes = GENERATE(false, true);
+  CAPTURE(goes);
+  if (goes) world.Delete("pods", "team", "x");
+  world.RunFor(seconds(15));
+  CHECK(Suspended(world, "train") == !goes);
+}
+
+// It starts anew with each process, so that one which is new does not stop what it has only just seen.
+TEST_CASE("A process that finds a stranded gang gives it the whole time") {
+  World world;
+  world.MakeQueues("100");
+  MakeNode(world, "n1", "r", 2);
+  Process& first = world.Start("", WithMachines());
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  MakePod(world, "train", 0, true, "n1");
+  world.Patch("nodes", "", "n1", {{"spec", {{"unschedulable", true}}}});
+  world.RunFor(seconds(15));
+  world.Kill(first);
+  Process& second = world.Start("", WithMachines());
+  REQUIRE(world.RunUntil([&] { return second.controller->health().leading; }));
+  const MonoTime leads = world.executor.Mono();
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+  CHECK(world.executor.Mono() - leads >= seconds(20));
+  CHECK(world.executor.Mono() - leads < seconds(25));
+}
+
+}  // namespace muster::controller

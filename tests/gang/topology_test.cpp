@@ -1,0 +1,318 @@
+// Placement in a tree of domains. Expected places are worked out by hand from KEP 2724's rules; feasibility is compared
+// with trying everything.
+#include "muster/gang/topology.h"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+namespace muster::gang {
+
+namespace {
+
+using Mode = PlacementRequest::Mode;
+using Pods = std::vector<std::pair<size_t, int64_t>>;
+
+// Two blocks, of two racks and one, of two nodes each: leaves 0..5.
+DomainTree Blocks() {
+  return DomainTree({"block", "rack", "host"}, {{"b1", "r1", "n1"},
+                                                {"b1", "r1", "n2"},
+                                                {"b1", "r2", "n3"},
+                                                {"b1", "r2", "n4"},
+                                                {"b2", "r1", "n5"},
+                                                {"b2", "r1", "n6"}});
+}
+
+std::vector<LeafRoom> Rooms(const std::vector<int64_t>& pods) {
+  std::vector<LeafRoom> rooms;
+  for (const int64_t count : pods) rooms.push_back({count, false, count});
+  return rooms;
+}
+
+PlacementRequest Ask(Mode mode, size_t level, int64_t count, std::vector<SliceLayer> slices = {}) {
+  PlacementRequest request;
+  request.mode = mode;
+  request.level = level;
+  request.count = count;
+  request.slices = std::move(slices);
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a tree numbers its domains in the order of their values") {
+  const DomainTree tree = Blocks();
+  CHECK(tree.depth() == 3);
+  CHECK(tree.DomainsAt(0) == 2);
+  CHECK(tree.DomainsAt(1) == 3);
+  CHECK(tree.leaves() == 6);
+  CHECK(tree.ChildrenOf(0, 0) == std::pair<size_t, size_t>{0, 2});
+  CHECK(tree.ChildrenOf(0, 1) == std::pair<size_t, size_t>{2, 3});
+  CHECK(tree.ChildrenOf(1, 1) == std::pair<size_t, size_t>{2, 4});
+  CHECK(tree.LeavesOf(0, 0) == std::pair<size_t, size_t>{0, 4});
+  CHECK(tree.LeavesOf(2, 5) == std::pair<size_t, size_t>{5, 6});
+  CHECK(tree.LevelOf("rack") == 1);
+  CHECK_FALSE(tree.LevelOf("zone").has_value());
+}
+
+TEST_CASE("required: the domain with the least room that takes all, and in it as few nodes as do") {
+  // Racks have 5, 3 and 4; the rack of 3 takes 3 pods, and its nodes have 2 and 1.
+  const PlacementResult three = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 1, 3));
+  REQUIRE(three.fits);
+  CHECK(three.pods == Pods{{2, 2}, {3, 1}});
+  // 2 pods: the same rack, whose first node takes both.
+  CHECK(Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 1, 2)).pods == Pods{{2, 2}});
+  // 1 pod: its node with the least room.
+  CHECK(Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 1, 1)).pods == Pods{{3, 1}});
+  const PlacementResult six = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 1, 6));
+  CHECK_FALSE(six.fits);
+  CHECK(six.fit == 5);
+  CHECK(six.wanted == 6);
+}
+
+TEST_CASE("preferred: a level up where no domain takes all, and in the end several domains of the top") {
+  // No rack takes 6, the blocks have 8 and 4: block b1, racks of 5 and 3; the largest first, then the tightest.
+  const PlacementResult six = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kPreferred, 1, 6));
+  REQUIRE(six.fits);
+  CHECK(six.pods == Pods{{0, 3}, {1, 2}, {3, 1}});
+  // 10 of 12: block b1 whole, then 2 of b2; of the children all together, the nodes with the most room come first.
+  const PlacementResult ten = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kPreferred, 1, 10));
+  REQUIRE(ten.fits);
+  CHECK(ten.pods == Pods{{0, 3}, {1, 2}, {2, 2}, {3, 1}, {4, 2}});
+  const PlacementResult much = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kPreferred, 1, 13));
+  CHECK_FALSE(much.fits);
+  CHECK(much.fit == 12);
+}
+
+TEST_CASE("unconstrained: the nodes with the least room, one that takes all before several") {
+  CHECK(Place(Blocks(), Rooms({3, 2, 2, 1, 2, 4}), Ask(Mode::kUnconstrained, 2, 2)).pods == Pods{{1, 2}});
+  CHECK(Place(Blocks(), Rooms({3, 2, 2, 1, 2, 4}), Ask(Mode::kUnconstrained, 2, 6)).pods ==
+        Pods{{1, 2}, {2, 2}, {3, 1}, {4, 1}});
+}
+
+TEST_CASE("slices: each whole in one domain of its level") {
+  // Slices of 2 by node: nodes have 1, 1, 1, 0, 1 and 1 of them.
+  const PlacementResult four = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 0, 4, {{2, 2}}));
+  REQUIRE(four.fits);
+  CHECK(four.pods == Pods{{4, 2}, {5, 2}});
+  const PlacementResult eight = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kRequired, 0, 8, {{2, 2}}));
+  CHECK_FALSE(eight.fits);
+  CHECK(eight.fit == 3);
+  CHECK(eight.wanted == 4);
+  // Slices of 3 by rack: racks take 1, 1 and 1 of them. Below the slice level the smallest nodes are taken up first.
+  const PlacementResult six = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), Ask(Mode::kPreferred, 0, 6, {{1, 3}}));
+  REQUIRE(six.fits);
+  CHECK(six.pods == Pods{{0, 1}, {1, 2}, {2, 2}, {3, 1}});
+}
+
+TEST_CASE("two layers of slices") {
+  // 4 pods a rack, of which 2 a node. Nodes hold 3, 2 | 2, 1 | 2, 2: racks hold 4, 2 and 4 in twos.
+  const PlacementRequest request = Ask(Mode::kPreferred, 0, 8, {{1, 4}, {2, 2}});
+  const PlacementResult eight = Place(Blocks(), Rooms({3, 2, 2, 1, 2, 2}), request);
+  REQUIRE(eight.fits);
+  CHECK(eight.pods == Pods{{0, 2}, {1, 2}, {4, 2}, {5, 2}});
+  const PlacementResult none = Place(Blocks(), Rooms({3, 1, 2, 1, 2, 1}), request);
+  CHECK_FALSE(none.fits);
+  CHECK(none.layers == std::vector<std::pair<int64_t, int64_t>>{{0, 2}, {2, 4}});
+}
+
+TEST_CASE("a gang that is no multiple of the slice size ends in one smaller slice") {
+  // 5 pods in slices of 2 by node.
+  const PlacementResult whole = Place(Blocks(), Rooms({2, 2, 2, 2, 0, 0}), Ask(Mode::kRequired, 0, 5, {{2, 2}}));
+  REQUIRE(whole.fits);
+  CHECK(whole.pods == Pods{{0, 2}, {1, 2}, {2, 1}});
+  // Where no third slice fits, the odd pod goes where one pod does.
+  const PlacementResult odd = Place(Blocks(), Rooms({1, 1, 1, 2, 2, 3}), Ask(Mode::kRequired, 0, 5, {{2, 2}}));
+  REQUIRE(odd.fits);
+  CHECK(odd.pods == Pods{{4, 2}, {5, 3}});
+  CHECK_FALSE(Place(Blocks(), Rooms({1, 1, 1, 2, 2, 2}), Ask(Mode::kRequired, 0, 5, {{2, 2}})).fits);
+}
+
+TEST_CASE("a leader has a place beside its workers") {
+  PlacementRequest request = Ask(Mode::kRequired, 1, 3);
+  request.leader = true;
+  // Every rack has 4 places; in the first the leader may nowhere be, in the second it costs two places.
+  std::vector<LeafRoom> rooms = Rooms({2, 2, 2, 2, 2, 2});
+  rooms[2] = {2, true, 0};
+  rooms[5] = {2, true, 1};
+  const PlacementResult result = Place(Blocks(), rooms, request);
+  REQUIRE(result.fits);
+  CHECK(result.pods == Pods{{4, 2}, {5, 1}});
+  CHECK(result.leader == 5);
+
+  request.count = 4;
+  const PlacementResult four = Place(Blocks(), rooms, request);
+  CHECK_FALSE(four.fits);
+  // Preferred: over the racks of several blocks, the leader where it costs the least.
+  request.mode = Mode::kPreferred;
+  request.count = 11;
+  const PlacementResult eleven = Place(Blocks(), rooms, request);
+  REQUIRE(eleven.fits);
+  CHECK(eleven.leader == 5);
+  request.count = 12;
+  CHECK_FALSE(Place(Blocks(), rooms, request).fits);
+}
+
+TEST_CASE("workers go to their leader first, wherever else there is more room") {
+  // As the reference does (oracle 11-topology-p132): no host and no block takes all. Beside the leader is room for one
+  // worker, so it is with him, and the other five are in the block that has room for eight.
+  const DomainTree tree({"block", "host"}, {{"b1", "n1"}, {"b1", "n2"}, {"b2", "n3"}});
+  std::vector<LeafRoom> rooms = {{8, false, 8}, {2, false, 2}, {2, true, 1}};
+  PlacementRequest request = Ask(Mode::kPreferred, 1, 6);
+  request.leader = true;
+  const PlacementResult result = Place(tree, rooms, request);
+  REQUIRE(result.fits);
+  CHECK(result.leader == 2);
+  CHECK(result.pods == Pods{{0, 5}, {2, 1}});
+}
+
+TEST_CASE("a gang of nobody, and a tree without nodes") {
+  CHECK(Place(Blocks(), Rooms({0, 0, 0, 0, 0, 0}), Ask(Mode::kRequired, 0, 0)).fits);
+  const DomainTree none({"host"}, {});
+  const PlacementResult result = Place(none, {}, Ask(Mode::kUnconstrained, 0, 1));
+  CHECK_FALSE(result.fits);
+  CHECK(result.fit == 0);
+  CHECK(result.wanted == 1);
+}
+
+// ---- properties ---------------------------------------------------------------------------------
+
+namespace {
+
+// Up to three levels and eight leaves.
+DomainTree AnyTree() {
+  const auto depth = *rc::gen::inRange<size_t>(1, 4);
+  const auto wanted = *rc::gen::inRange<size_t>(1, 9);
+  std::vector<std::vector<std::string>> leaves;
+  for (size_t leaf = 0; leaf < wanted; ++leaf) {
+    std::vector<std::string> values;
+    for (size_t level = 0; level + 1 < depth; ++level) {
+      values.push_back(std::string(1, static_cast<char>('a' + *rc::gen::inRange(0, 2))));
+    }
+    values.push_back("n" + std::to_string(leaf));
+    leaves.push_back(std::move(values));
+  }
+  std::sort(leaves.begin(), leaves.end());
+  const std::vector<std::string> levels = {"block", "rack", "host"};
+  return DomainTree({levels.end() - static_cast<ptrdiff_t>(depth), levels.end()}, std::move(leaves));
+}
+
+std::vector<LeafRoom> AnyRooms(size_t leaves, bool leader) {
+  std::vector<LeafRoom> rooms(leaves);
+  for (LeafRoom& room : rooms) {
+    room.pods = *rc::gen::inRange(0, 5);
+    room.pods_with_leader = room.pods;
+    room.leader = leader && *rc::gen::inRange(0, 2) == 1;
+    if (room.leader) room.pods_with_leader -= *rc::gen::inRange<int64_t>(0, room.pods + 1);
+  }
+  return rooms;
+}
+
+PlacementRequest AnyRequest(size_t depth, bool leader) {
+  PlacementRequest request;
+  request.mode = static_cast<Mode>(*rc::gen::inRange(0, leader ? 2 : 3));
+  request.count = *rc::gen::inRange(1, 13);
+  request.leader = leader;
+  request.level = request.mode == Mode::kUnconstrained ? depth - 1 : *rc::gen::inRange<size_t>(0, depth);
+  if (leader || *rc::gen::inRange(0, 2) == 0) return request;
+  if (request.mode == Mode::kUnconstrained) request.level = 0;
+  request.slices.push_back({*rc::gen::inRange<size_t>(request.level, depth), *rc::gen::inRange(1, 5)});
+  return request;
+}
+
+size_t DomainOf(const DomainTree& tree, size_t level, size_t leaf) {
+  for (size_t domain = 0;; ++domain) {
+    if (leaf < tree.LeavesOf(level, domain).second) return domain;
+  }
+}
+
+// Pods that a required domain of one level, or all domains, can hold in slices that are whole but for the last.
+int64_t Capacity(const DomainTree& tree, const std::vector<int64_t>& pods, size_t first, size_t last, size_t level,
+                 int64_t size) {
+  int64_t slices = 0;
+  int64_t odd = 0;
+  for (size_t domain = 0; domain < tree.DomainsAt(level); ++domain) {
+    const auto [from, to] = tree.LeavesOf(level, domain);
+    if (from < first || to > last) continue;
+    const int64_t room = std::accumulate(pods.begin() + static_cast<ptrdiff_t>(from),
+                                         pods.begin() + static_cast<ptrdiff_t>(to), int64_t{0});
+    slices += room / size;
+    odd = std::max(odd, room % size);
+  }
+  return slices * size + odd;
+}
+
+// Tries each place of the leader and each domain.
+bool IsFeasible(const DomainTree& tree, const std::vector<LeafRoom>& rooms, const PlacementRequest& request) {
+  const size_t slice_level = request.slices.empty() ? tree.depth() - 1 : request.slices.front().level;
+  const int64_t size = request.slices.empty() ? 1 : request.slices.front().size;
+  const bool required = request.mode == Mode::kRequired;
+  const size_t domains = required ? tree.DomainsAt(request.level) : 1;
+  for (size_t domain = 0; domain < domains; ++domain) {
+    const auto [first, last] =
+        required ? tree.LeavesOf(request.level, domain) : std::pair<size_t, size_t>{0, tree.leaves()};
+    for (size_t host = first; host < last; ++host) {
+      if (request.leader && !rooms[host].leader) continue;
+      std::vector<int64_t> pods;
+      for (const LeafRoom& room : rooms) pods.push_back(room.pods);
+      if (request.leader) pods[host] = rooms[host].pods_with_leader;
+      if (Capacity(tree, pods, first, last, slice_level, size) >= request.count) return true;
+      if (!request.leader) break;
+    }
+  }
+  return false;
+}
+
+void CheckPlaces(const DomainTree& tree, const std::vector<LeafRoom>& rooms, const PlacementRequest& request,
+                 const PlacementResult& result) {
+  int64_t total = 0;
+  std::vector<int64_t> of_slice_domain(tree.leaves(), 0);
+  const size_t slice_level = request.slices.empty() ? tree.depth() - 1 : request.slices.front().level;
+  const int64_t size = request.slices.empty() ? 1 : request.slices.front().size;
+  std::vector<size_t> used;
+  for (const auto& [leaf, pods] : result.pods) {
+    RC_ASSERT(pods > 0);
+    RC_ASSERT((used.empty() || used.back() < leaf));
+    RC_ASSERT(pods <= (result.leader == leaf ? rooms[leaf].pods_with_leader : rooms[leaf].pods));
+    used.push_back(leaf);
+    total += pods;
+    of_slice_domain[DomainOf(tree, slice_level, leaf)] += pods;
+  }
+  RC_ASSERT(total == request.count);
+  RC_ASSERT(result.leader.has_value() == request.leader);
+  if (request.leader) {
+    RC_ASSERT(rooms[*result.leader].leader);
+    used.push_back(*result.leader);
+  }
+  if (request.mode == Mode::kRequired) {
+    for (const size_t leaf : used) {
+      RC_ASSERT(DomainOf(tree, request.level, leaf) == DomainOf(tree, request.level, used.front()));
+    }
+  }
+  const auto broken =
+      std::count_if(of_slice_domain.begin(), of_slice_domain.end(), [&](int64_t pods) { return pods % size != 0; });
+  RC_ASSERT(broken <= (request.count % size == 0 ? 0 : 1));
+}
+
+}  // namespace
+
+TEST_CASE("what is placed keeps to all rules, and what is not has no place") {
+  CHECK(rc::check([] {
+    const DomainTree tree = AnyTree();
+    const bool leader = *rc::gen::inRange(0, 3) == 0;
+    const std::vector<LeafRoom> rooms = AnyRooms(tree.leaves(), leader);
+    const PlacementRequest request = AnyRequest(tree.depth(), leader);
+    const PlacementResult result = Place(tree, rooms, request);
+    RC_ASSERT(result.fits == IsFeasible(tree, rooms, request));
+    RC_CLASSIFY(result.fits);
+    if (result.fits) {
+      CheckPlaces(tree, rooms, request, result);
+    } else {
+      RC_ASSERT(result.fit < result.wanted);
+    }
+  }));
+}
+
+}  // namespace muster::gang

@@ -1,0 +1,102 @@
+// Many gangs of all sizes on many nodes: at rest none is on nodes in part, and the books are what the objects say. With
+// MUSTER_LONG as many as the issue asks for; otherwise fewer, so that it takes no more than two minutes.
+#include <absl/strings/str_replace.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+
+#include "fixture/text.h"
+#include "team.h"
+
+namespace muster::cluster {
+namespace {
+
+constexpr int kGpusOfNode = 8;
+
+struct Counted {
+  std::map<std::string, int64_t> bound;    // pods by Job
+  std::map<std::string, int64_t> unbound;  // likewise
+  std::map<std::string, int64_t> taken;    // GPUs by node
+  int64_t gpus = 0;
+};
+
+// From all pods of the team, a page at a time.
+Counted CountPods(Team* team) {
+  Counted out;
+  std::string next;
+  do {
+    const Json page = team->ground().api().Get(team->Path("pods") + "?limit=500&continue=" + next).json;
+    for (const Json& pod : page["items"].Items()) {
+      const std::string phase = pod.At("status/phase").Str();
+      if (phase == "Succeeded" || phase == "Failed") continue;
+      const std::string job = pod.At("metadata/labels")["batch.kubernetes.io/job-name"].Str();
+      const std::string node = pod.At("spec/nodeName").Str();
+      ++(node.empty() ? out.unbound : out.bound)[job];
+      if (node.empty()) continue;
+      const int64_t gpus = std::atoll(pod.At("spec/containers/0/resources/requests")["nvidia.com/gpu"].Str().c_str());
+      out.taken[node] += gpus;
+      out.gpus += gpus;
+    }
+    next = page.At("metadata/continue").Str();
+  } while (!next.empty());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Gangs of all sizes on many nodes: whole or not at all, and nothing is counted twice or lost") {
+  const bool many = std::getenv("MUSTER_LONG") != nullptr;
+  const int nodes = many ? 1000 : 40;
+  const auto patience = many ? std::chrono::minutes(60) : std::chrono::minutes(5);
+  const std::string config =
+      absl::StrReplaceAll(MachinesConfig(true), {{"metrics:\n", "metrics:\n  enableClusterQueueResources: true\n"}});
+  Ground ground({.config = config});
+  Team team(ground, "many", {}, {.quota = Gpus(100'000)});
+  team.AddNodes(nodes, Gpus(kGpusOfNode));
+  // A quarter of all is wanted by single pods and the rest is a multiple of the smallest gang: at rest all are taken,
+  // whoever came first, and gangs of the greatest size wait.
+  std::map<std::string, int64_t> sizes;
+  const auto create = [&](int size, int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string job = Cat("of-", size, "-", i);
+      sizes[job] = size;
+      team.Create(job, {.pods = size, .annotations = {{"muster.dev/run-seconds", "36000"}}});
+    }
+  };
+  create(1, 2 * nodes);
+  create(20, 3 * nodes / 20);
+  create(many ? 500 : 60, many ? 10 : 4);
+  const int64_t all = int64_t{nodes} * kGpusOfNode;
+  Counted counted;
+  REQUIRE(Eventually(
+      [&] {
+        counted = CountPods(&team);
+        return counted.gpus == all && counted.unbound.empty();
+      },
+      patience, std::chrono::seconds(2)));
+  for (const auto& [job, size] : sizes) {
+    CAPTURE(job);
+    CHECK(team.Suspended(job) == !counted.bound.contains(job));
+    if (counted.bound.contains(job)) CHECK(counted.bound.at(job) == size);
+  }
+  for (const auto& [node, gpus] : counted.taken) CHECK(gpus == kGpusOfNode);
+  const auto metric = [&](const char* name) { return ground.muster().Metric(name, {{"cluster_queue", "many"}}); };
+  CHECK(metric("kueue_cluster_queue_resource_usage") == static_cast<double>(all));
+  CHECK(metric("kueue_admitted_active_workloads") == static_cast<double>(counted.bound.size()));
+  CHECK(metric("muster_workloads_lacking_places") == 0.0);
+  CHECK(metric("kueue_evicted_workloads_total").value_or(0) == 0.0);
+  // The book of machines says so too; and when all have gone, it has every node whole.
+  team.Create("probe", {.pods = nodes, .each = Gpus(kGpusOfNode)});
+  REQUIRE(Eventually([&] {
+    return team.WaitsFor("probe").find(Cat("0 of ", nodes,
+                                           " pods have a place: the largest free block of "
+                                           "nvidia.com/gpu on flavor many is 0")) != std::string::npos;
+  }));
+  for (const auto& [job, size] : sizes) {
+    REQUIRE(ground.api().Delete(team.Path("jobs/" + job) + "?propagationPolicy=Background").ok());
+  }
+  REQUIRE(Eventually([&] { return team.Runs("probe", nodes); }, patience, std::chrono::seconds(2)));
+}
+
+}  // namespace muster::cluster

@@ -1,0 +1,107 @@
+// Teams on one real control plane with the service that looks at machines, as it ships: kwok's nodes, the real
+// scheduler, the real job controller. Each team has a namespace, a flavor with nodes of its own, and a ClusterQueue, so
+// that tests do not meet; what they start goes with the team.
+//
+// Threading: one thread.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fixture/muster.h"
+
+namespace muster::cluster {
+
+// Amounts by resource, as Kubernetes writes them.
+using Amounts = std::map<std::string, std::string>;
+
+Amounts Gpus(int count);
+
+// The shipped configuration, with or without machines. Gangs that lack places are stopped after two seconds.
+std::string MachinesConfig(bool enable);
+
+class Ground {
+ public:
+  explicit Ground(const MusterOptions& options = {.config = MachinesConfig(true)});
+  // One for all tests that need no other.
+  static Ground& Shared();
+
+  Cluster& cluster() { return *cluster_; }
+  ApiClient& api() { return cluster_->Api(); }
+  Muster& muster() { return *muster_; }
+  // Ends the service, and starts it anew with these.
+  void Restart(const MusterOptions& options);
+
+ private:
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Muster> muster_;
+};
+
+struct Gang {
+  int pods = 1;
+  Amounts each = Gpus(1);
+  std::map<std::string, std::string> annotations = {{"muster.dev/run-seconds", "600"}};  // of its pods: see stages/
+  std::string priority = {};  // a WorkloadPriorityClass; empty: none
+};
+
+struct TeamOptions {
+  Amounts quota = Gpus(1000);
+  std::string preemption = "Never";  // withinClusterQueue
+  std::string nodes_of = {};         // its flavor has the nodes of that team; empty: its own
+};
+
+class Team {
+ public:
+  // Its queue is active, and its nodes are ready.
+  Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options = {});
+  // Its Jobs, pods and nodes are gone.
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  Ground& ground() const { return ground_; }
+  // The name of its i-th node.
+  std::string Node(int i) const;
+  // Nodes more, whose names go on from the last.
+  void AddNode(const Amounts& amounts) { AddNodes(1, amounts); }
+  void AddNodes(int count, const Amounts& amounts);
+  void Cordon(int node, bool cordoned = true);
+  void DeleteNode(int node);
+  // A merge patch of it, or of that subresource ("/status").
+  void PatchNode(int node, const std::string& patch, const std::string& subresource = "");
+
+  // ---- Jobs
+  void Create(const std::string& job, const Gang& gang);
+  void Delete(const std::string& job);  // and waits until its pods are gone
+  Json Job(const std::string& job);
+  bool Suspended(const std::string& job);
+  Json WorkloadOf(const std::string& job);
+  // Why it waits: what the condition QuotaReserved of its Workload says; empty: it does not wait.
+  std::string WaitsFor(const std::string& job);
+  // By name the node that each pod of the Job is on which has not ended; of one that is on none: empty.
+  std::map<std::string, std::string> Nodes(const std::string& job);
+  bool Runs(const std::string& job, size_t pods);  // so many are on nodes, and no other is there
+  bool HasNoPods(const std::string& job) { return Nodes(job).empty(); }
+  bool Completed(const std::string& job);
+  // How often it was evicted, by what its Workload says.
+  int64_t Evictions(const std::string& job, const std::string& reason);
+
+  // ---- pods that no queue has
+  // On that node at once, or where the scheduler puts it.
+  void CreateBare(const std::string& pod, const Amounts& amounts, int node = -1);
+  Json Pod(const std::string& pod);
+  void DeletePod(const std::string& pod);
+
+  std::string Path(const std::string& of) const;
+
+ private:
+  Ground& ground_;
+  const std::string name_;
+  int pools_ = 0;
+  std::vector<std::string> nodes_;
+};
+
+}  // namespace muster::cluster
