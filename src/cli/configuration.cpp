@@ -469,6 +469,8 @@ void Builder::ReadFeatureGates() {
       reader_.Fail(path, "cannot be turned off: Muster always does this");
     } else if (gate->behaviour == GateBehaviour::kOff && value) {
       reader_.Fail(path, "not supported yet");
+    } else if (name == "TASBalancedPlacement") {
+      config_.controller.balanced_placement = value;
     }
   }
 }

@@ -84,6 +84,7 @@ engine::EngineOptions EngineOptionsOf(const Options& options) {
   engine::EngineOptions out;
   out.machines = options.check_machines;
   out.place_timeout = options.place_timeout;
+  out.balanced_placement = options.balanced_placement;
   out.unwritten_claims_max = options.unwritten_claims_max;
   out.ignore_undeclared_resources = options.ignore_undeclared_resources;
   out.fair_sharing = options.fair_sharing;

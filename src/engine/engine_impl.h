@@ -292,7 +292,7 @@ class EngineSet::Impl final : private PassHost {
   EngineOptions options_;
   Catalog catalog_;
   gang::MachineRoom machines_{options_.machines};
-  gang::TopologyBook topologies_;
+  gang::TopologyBook topologies_{options_.balanced_placement};
   Forest forest_{&catalog_, &topologies_};
   TopologyPlacer placer_{&catalog_, &topologies_};
   MachinePlacer machine_placer_{&catalog_, &machines_};

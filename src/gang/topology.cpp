@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "balanced_placement.h"
+#include "domain_room.h"
 #include "muster/core/check.h"
 
 namespace muster::gang {
@@ -63,23 +65,6 @@ using Mode = PlacementRequest::Mode;
 
 int64_t Units(int64_t pods, int64_t size) { return (pods + size - 1) / size; }
 
-// What a domain can hold.
-struct Room {
-  int64_t pods = 0;
-  int64_t pods_with_leader = 0;
-  int64_t slices = 0;  // of the outermost layer; 0 below its level
-  int64_t slices_with_leader = 0;
-  bool leader = false;
-};
-
-// What a domain gets.
-struct Pick {
-  size_t domain = 0;
-  int64_t units = 0;
-  bool leader = false;
-  int64_t pods = 0;
-};
-
 // A domain as one that may be picked, with its room in units.
 struct Candidate {
   size_t domain = 0;
@@ -111,11 +96,15 @@ class Placer {
     PlacementResult result;
     std::vector<Pick> picks;
     size_t level = request_.level;
-    if (!Begin(&level, &picks)) {
+    if (std::optional<BalancedStart> balanced = BeginBalanced()) {
+      level = balanced->level;
+      picks = std::move(balanced->picks);
+    } else if (Begin(&level, &picks)) {
+      for (; level < slice_level_; ++level) picks = GoDown(level, picks);
+    } else {
       Explain(level, &result);
       return result;
     }
-    for (; level < slice_level_; ++level) picks = GoDown(level, picks);
     Trim(request_.count, size_, &picks);
     for (; level + 1 < tree_.depth(); ++level) picks = GoDownEach(level, picks);
     result.fits = true;
@@ -135,7 +124,7 @@ class Placer {
     const size_t last = tree_.depth() - 1;
     rooms_[last].resize(tree_.leaves());
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf) {
-      Room& room = rooms_[last][leaf];
+      DomainRoom& room = rooms_[last][leaf];
       room.pods = leaves[leaf].pods;
       room.leader = request_.leader && leaves[leaf].leader;
       room.pods_with_leader = request_.leader ? leaves[leaf].pods_with_leader : room.pods;
@@ -147,20 +136,20 @@ class Placer {
     }
   }
 
-  void FillSlices(Room* room) const {
+  void FillSlices(DomainRoom* room) const {
     room->slices = room->pods / size_;
     room->slices_with_leader = room->pods_with_leader / size_;
   }
 
   // The leader goes where it costs the least.
   void FillParent(size_t level, size_t domain) {
-    Room& room = rooms_[level][domain];
+    DomainRoom& room = rooms_[level][domain];
     std::optional<int64_t> pods_lost;
     std::optional<int64_t> slices_lost;
     const int64_t unit = inner_[level + 1];
     const auto [first, last] = tree_.ChildrenOf(level, domain);
     for (size_t i = first; i < last; ++i) {
-      const Room& child = rooms_[level + 1][i];
+      const DomainRoom& child = rooms_[level + 1][i];
       const int64_t pods = child.pods / unit * unit;
       room.pods += pods;
       room.slices += child.slices;
@@ -174,6 +163,12 @@ class Placer {
     room.pods_with_leader = pods_lost.has_value() ? room.pods - *pods_lost : 0;
     room.slices_with_leader = slices_lost.has_value() ? room.slices - *slices_lost : 0;
     if (level == slice_level_) FillSlices(&room);
+  }
+
+  std::optional<BalancedStart> BeginBalanced() const {
+    const bool asked = request_.balanced && request_.mode == Mode::kPreferred;
+    if (!asked || request_.slices.size() > 1 || request_.count % size_ != 0) return std::nullopt;
+    return Balance(tree_, rooms_, request_.level, slice_level_, wanted(), request_.leader);
   }
 
   // Where it starts, and with what: one domain that takes all, or several of one level.
@@ -197,7 +192,7 @@ class Placer {
   // The domain of that level that has the least room of those that take everything.
   std::optional<size_t> Tightest(size_t level) const {
     std::optional<size_t> best;
-    const std::vector<Room>& rooms = rooms_[level];
+    const std::vector<DomainRoom>& rooms = rooms_[level];
     for (size_t i = 0; i < rooms.size(); ++i) {
       if (rooms[i].slices_with_leader < wanted() || (request_.leader && !rooms[i].leader)) continue;
       if (!best.has_value() || std::tie(rooms[i].slices_with_leader, rooms[i].pods_with_leader) <
@@ -212,7 +207,7 @@ class Placer {
     std::vector<Candidate> candidates;
     candidates.reserve(domains.size());
     for (const size_t domain : domains) {
-      const Room& room = rooms_[level][domain];
+      const DomainRoom& room = rooms_[level][domain];
       candidates.push_back({domain, room.slices, room.pods, room.leader, room.slices, room.slices_with_leader});
     }
     Sort(&candidates);
@@ -305,15 +300,16 @@ class Placer {
     return *below;
   }
 
-  // From the slice level down: what a domain got stays in it.
+  // From the slice level down, or where domains are balanced: what a domain got stays in it.
   std::vector<Pick> GoDownEach(size_t level, const std::vector<Pick>& picks) const {
-    const int64_t unit = inner_[level + 1];
+    const bool above = level < slice_level_;
+    const int64_t unit = above ? size_ : inner_[level + 1];
     std::vector<Pick> all;
     for (const Pick& pick : picks) {
       std::vector<Candidate> candidates;
       const auto [first, last] = tree_.ChildrenOf(level, pick.domain);
       for (size_t child = first; child < last; ++child) {
-        const Room& room = rooms_[level + 1][child];
+        const DomainRoom& room = rooms_[level + 1][child];
         candidates.push_back(
             {child, room.slices, room.pods, room.leader, room.pods / unit, room.pods_with_leader / unit});
       }
@@ -336,7 +332,7 @@ class Placer {
 
   void Explain(size_t level, PlacementResult* result) const {
     result->wanted = wanted();
-    const std::vector<Room>& rooms = rooms_[level];
+    const std::vector<DomainRoom>& rooms = rooms_[level];
     if (rooms.empty()) return;
     size_t best = 0;
     for (size_t i = 1; i < rooms.size(); ++i) {
@@ -348,7 +344,7 @@ class Placer {
     if (request_.mode == Mode::kRequired) {
       result->fit = rooms[best].slices;
     } else {
-      for (const Room& room : rooms) result->fit += room.slices;
+      for (const DomainRoom& room : rooms) result->fit += room.slices;
     }
     // All pods have a place, but their leader has none.
     if (result->fit >= result->wanted) result->fit = 0;
@@ -368,8 +364,8 @@ class Placer {
 
   const DomainTree& tree_;
   const PlacementRequest& request_;
-  std::vector<std::vector<Room>> rooms_;  // by level, by domain
-  std::vector<int64_t> inner_;            // by level: the size of what a domain of it must hold whole
+  RoomsByLevel rooms_;
+  std::vector<int64_t> inner_;  // by level: the size of what a domain of it must hold whole
   int64_t size_ = 1;
   size_t slice_level_ = 0;
 };

@@ -107,6 +107,7 @@ struct Group {
 
 class TopologyBook::Impl {
  public:
+  explicit Impl(bool balanced) : balanced_(balanced) {}
   bool SetNode(const Node& node);
   bool RemoveNode(std::string_view name);
   bool SetPod(std::string_view key, std::string_view node, const std::map<std::string, Amount, std::less<>>& requests);
@@ -157,8 +158,8 @@ class TopologyBook::Impl {
   static Wide FreeIn(const Leaf& leaf, uint32_t resource, PlaceBook book);
   static Wide Clipped(const Overlap& overlap, uint32_t resource, PlaceBook book);
 
-  static std::optional<PlacementProblem> Translate(const FlavorState& flavor, const PodSetToPlace& pod_set,
-                                                   PlacementRequest* request);
+  std::optional<PlacementProblem> Translate(const FlavorState& flavor, const PodSetToPlace& pod_set,
+                                            PlacementRequest* request) const;
   static bool IsExcluded(const FlavorState& flavor, const Leaf& leaf, const Shape& shape, Exclusions* exclusions);
   std::vector<LeafRoom> Rooms(const FlavorState& flavor, const Group& group, PlaceView view, const Assumed& assumed,
                               Exclusions* exclusions);
@@ -180,6 +181,7 @@ class TopologyBook::Impl {
   void Assume(const PodSetToPlace& pod_set, const std::vector<std::pair<size_t, int64_t>>& pods, Assumed* assumed);
   static TopologyAssignment Assignment(const FlavorState& flavor, const std::vector<std::pair<size_t, int64_t>>& pods);
 
+  bool balanced_;
   StringMap<uint32_t> resources_;
   std::vector<std::string> resource_names_;
   absl::btree_map<std::string, std::unique_ptr<NodeState>, std::less<>> nodes_;

@@ -73,12 +73,13 @@ PlacementProblem LevelProblem(PlacementProblem::Kind kind, const FlavorState& fl
 // ---- requests -----------------------------------------------------------------------------------
 
 std::optional<PlacementProblem> TopologyBook::Impl::Translate(const FlavorState& flavor, const PodSetToPlace& pod_set,
-                                                              PlacementRequest* request) {
+                                                              PlacementRequest* request) const {
   using Kind = PlacementProblem::Kind;
   const TopologyRequest& asked = pod_set.request;
   const DomainTree& tree = flavor.tree;
   request->count = pod_set.count;
   request->level = tree.depth() - 1;
+  request->balanced = balanced_;
   if (!asked.required.empty() || !asked.preferred.empty()) {
     request->mode = asked.required.empty() ? PlacementRequest::Mode::kPreferred : PlacementRequest::Mode::kRequired;
     const std::string& level = asked.required.empty() ? asked.preferred : asked.required;
@@ -252,7 +253,7 @@ void AddToHash(const PlacementProblem& problem, StateHash* hash) {
 
 // ---- the public face ----------------------------------------------------------------------------
 
-TopologyBook::TopologyBook() : impl_(std::make_unique<Impl>()) {}
+TopologyBook::TopologyBook(bool balanced) : impl_(std::make_unique<Impl>(balanced)) {}
 TopologyBook::~TopologyBook() = default;
 
 bool TopologyBook::SetNode(const Node& node) { return impl_->SetNode(node); }

@@ -415,8 +415,8 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
       // gates
       {"featureGates: {MultiKueues: true}\n",
        "f:3: featureGates[MultiKueues]: true: unknown feature gate; did you mean MultiKueue?\n"},
-      {"featureGates: {TASFailedNodeReplacement: true}\n",
-       "f:3: featureGates[TASFailedNodeReplacement]: true: not supported yet\n"},
+      {"featureGates: {TASRespectNodeAffinityPreferred: true}\n",
+       "f:3: featureGates[TASRespectNodeAffinityPreferred]: true: not supported yet\n"},
       {"featureGates: {AdmissionGatedBy: false}\n",
        "f:3: featureGates[AdmissionGatedBy]: false: cannot be turned off: Muster always does this\n"},
       // pods that do not get ready

@@ -315,4 +315,100 @@ TEST_CASE("what is placed keeps to all rules, and what is not has no place") {
   }));
 }
 
+// ---- balanced placement ----------------------------------------------------------------------------
+
+namespace {
+
+PlacementRequest AskBalanced(size_t level, int64_t count, std::vector<SliceLayer> slices = {}) {
+  PlacementRequest request = Ask(Mode::kPreferred, level, count, std::move(slices));
+  request.balanced = true;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("balanced: the rack is taken whose nodes share evenly, not the tightest first") {
+  const std::vector<LeafRoom> rooms = Rooms({6, 2, 4, 4, 0, 0});
+  CHECK(Place(Blocks(), rooms, Ask(Mode::kPreferred, 1, 8)).pods == Pods{{0, 6}, {1, 2}});
+  CHECK(Place(Blocks(), rooms, AskBalanced(1, 8)).pods == Pods{{2, 4}, {3, 4}});
+  // Only who prefers a domain is balanced.
+  PlacementRequest required = AskBalanced(1, 8);
+  required.mode = Mode::kRequired;
+  CHECK(Place(Blocks(), rooms, required).pods == Pods{{0, 6}, {1, 2}});
+}
+
+TEST_CASE("balanced: no node has fewer than the fewest nodes allow, and what is over goes to the first with room") {
+  // 5 + 3 + 3 are the fewest nodes for nine: three each.
+  const std::vector<LeafRoom> rooms = Rooms({5, 1, 3, 3, 0, 0});
+  CHECK(Place(Blocks(), rooms, Ask(Mode::kPreferred, 1, 9)).pods == Pods{{0, 5}, {1, 1}, {2, 3}});
+  CHECK(Place(Blocks(), rooms, AskBalanced(1, 9)).pods == Pods{{0, 3}, {2, 3}, {3, 3}});
+  CHECK(Place(Blocks(), rooms, AskBalanced(1, 10)).pods == Pods{{0, 4}, {2, 3}, {3, 3}});
+  // Twelve need the small node too, so that one pod is all that each must have.
+  CHECK(Place(Blocks(), rooms, AskBalanced(1, 12)).pods == Pods{{0, 5}, {1, 1}, {2, 3}, {3, 3}});
+}
+
+TEST_CASE("balanced: of the blocks that take all, the one with the greater share, then the one with fewer racks") {
+  CHECK(Place(Blocks(), Rooms({2, 2, 2, 2, 4, 4}), AskBalanced(1, 8)).pods == Pods{{4, 4}, {5, 4}});
+  CHECK(Place(Blocks(), Rooms({4, 0, 4, 0, 4, 4}), AskBalanced(1, 8)).pods == Pods{{4, 4}, {5, 4}});
+  // No block takes all: as without.
+  CHECK(Place(Blocks(), Rooms({1, 1, 1, 1, 1, 1}), AskBalanced(1, 6)).pods ==
+        Pods{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}});
+}
+
+TEST_CASE("balanced: of the sets of nodes that are as few, the one that leaves the least room over") {
+  // One rack with four nodes. Six need two nodes; 5 + 4 would do, and 3 + 3 leave nothing over.
+  const DomainTree tree({"rack", "host"}, {{"r1", "n1"}, {"r1", "n2"}, {"r1", "n3"}, {"r1", "n4"}});
+  CHECK(Place(tree, Rooms({3, 5, 4, 3}), AskBalanced(0, 6)).pods == Pods{{0, 3}, {3, 3}});
+}
+
+TEST_CASE("balanced: slices are whole, on nodes or on racks") {
+  CHECK(Place(Blocks(), Rooms({6, 2, 4, 4, 0, 0}), AskBalanced(1, 8, {{2, 2}})).pods == Pods{{2, 4}, {3, 4}});
+  // Slices of two in racks: three have room in r1 and two in r2; two each. In r1 that is as few nodes as do.
+  const std::vector<LeafRoom> rooms = Rooms({3, 3, 4, 0, 0, 0});
+  CHECK(Place(Blocks(), rooms, AskBalanced(1, 8, {{1, 2}})).pods == Pods{{0, 3}, {1, 1}, {2, 4}});
+  CHECK(Place(Blocks(), rooms, Ask(Mode::kPreferred, 1, 8, {{1, 2}})).pods == Pods{{0, 3}, {1, 3}, {2, 2}});
+}
+
+TEST_CASE("balanced: the leader is where the share fits beside it") {
+  // Beside the leader n1 has room for two and n3 for three: with six pods on two nodes only n3 can have it.
+  std::vector<LeafRoom> rooms = Rooms({3, 4, 4, 4, 0, 0});
+  rooms[0] = {3, true, 2};
+  rooms[2] = {4, true, 3};
+  PlacementRequest request = AskBalanced(1, 6);
+  request.leader = true;
+  const PlacementResult result = Place(Blocks(), rooms, request);
+  CHECK(result.pods == Pods{{2, 3}, {3, 3}});
+  CHECK(result.leader == 2);
+}
+
+TEST_CASE("balanced: whatever there is room for is placed, within it, and no worse off than the emptiest it must use") {
+  rc::check([] {
+    const std::vector<int64_t> pods =
+        *rc::gen::container<std::vector<int64_t>>(6, rc::gen::inRange<int64_t>(0, 7)).as("room of each node");
+    const auto count = *rc::gen::inRange<int64_t>(1, 20).as("pods");
+    const size_t level = *rc::gen::inRange<size_t>(0, 3).as("level");
+    std::vector<LeafRoom> rooms = Rooms(pods);
+    const PlacementResult plain = Place(Blocks(), rooms, Ask(Mode::kPreferred, level, count));
+    const PlacementResult balanced = Place(Blocks(), rooms, AskBalanced(level, count));
+    RC_ASSERT(balanced.fits == plain.fits);
+    if (!balanced.fits) return;
+    int64_t sum = 0;
+    int64_t fewest = count;
+    for (const auto& [leaf, placed] : balanced.pods) {
+      RC_ASSERT(placed > 0);
+      RC_ASSERT(placed <= pods[leaf]);
+      sum += placed;
+      fewest = std::min(fewest, placed);
+    }
+    RC_ASSERT(sum == count);
+    if (level != 1) return;
+    int64_t fewest_plain = count;
+    for (const auto& [leaf, placed] : plain.pods) fewest_plain = std::min(fewest_plain, placed);
+    // Among nodes of one block it is never less even than the best fit on as many nodes.
+    const bool one_block =
+        std::all_of(balanced.pods.begin(), balanced.pods.end(), [](const auto& p) { return p.first < 4; });
+    if (one_block && balanced.pods.size() == plain.pods.size()) RC_ASSERT(fewest >= fewest_plain);
+  });
+}
+
 }  // namespace muster::gang

@@ -48,6 +48,7 @@ struct Options {
   bool check_machines = false;
   // How long a gang may lack places for pods that are on no node, before it is stopped whole. 0: for ever.
   Duration place_timeout = std::chrono::minutes(1);
+  bool balanced_placement = false;  // as of engine::EngineOptions
   // Unset: off.
   std::optional<engine::FairSharing> fair_sharing;
   std::optional<engine::AdmissionFairSharing> admission_fair_sharing;

@@ -430,6 +430,8 @@ struct EngineOptions {
   // some where a node, or the room that was reserved on it, was lost before a pod was bound there, or where a pod has
   // gone and its room with it; and only while no other machine has places for the gang. 0: for ever.
   Duration place_timeout = std::chrono::minutes(1);
+  // Gangs that prefer a topology, and do not fit in one domain, are spread evenly (TASBalancedPlacement).
+  bool balanced_placement = false;
 };
 
 class EngineSet {

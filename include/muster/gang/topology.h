@@ -106,6 +106,8 @@ struct PlacementRequest {
   Mode mode = Mode::kUnconstrained;
   int64_t count = 0;    // pods, without the leader
   bool leader = false;  // one more pod of another kind, in the same domain (required) or near
+  // Of kPreferred: spread evenly, where it has to be spread (TASBalancedPlacement).
+  bool balanced = false;
   size_t level = 0;
   // From the outermost in, each at a lower level than the one before and of a size that divides that one's; the first
   // not above `level`. Empty: single pods.

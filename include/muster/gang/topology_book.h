@@ -114,7 +114,8 @@ enum class PlaceView : uint8_t {
 
 class TopologyBook {
  public:
-  TopologyBook();
+  // `balanced`: gangs that would rather be in one domain, and are spread, are spread evenly (TASBalancedPlacement).
+  explicit TopologyBook(bool balanced = false);
   ~TopologyBook();
   TopologyBook(const TopologyBook&) = delete;
   TopologyBook& operator=(const TopologyBook&) = delete;
