@@ -182,6 +182,17 @@ std::vector<gang::PlacedPodSet> TopologyPlacer::PlacesOf(const WorkloadState& wo
 
 namespace {
 
+// What `after` has in its domains, and `before` has not.
+gang::TopologyAssignment Added(const gang::TopologyAssignment& before, gang::TopologyAssignment after) {
+  for (gang::TopologyDomain& domain : after.domains) {
+    for (const gang::TopologyDomain& had : before.domains) {
+      if (had.values == domain.values) domain.count -= had.count;
+    }
+  }
+  std::erase_if(after.domains, [](const gang::TopologyDomain& domain) { return domain.count <= 0; });
+  return after;
+}
+
 // Where some of the pods have ended, the other domains may have a place for each that is left.
 void DropIfNotNeeded(int32_t pods, std::string_view hostname, gang::TopologyAssignment* assignment) {
   const auto is_it = [hostname](const gang::TopologyDomain& domain) { return domain.values.back() == hostname; };
@@ -219,11 +230,23 @@ std::optional<Admission> TopologyPlacer::Replaced(const WorkloadState& workload,
     held.assignments.push_back(*assigned.topology);
     held.results.push_back(&*assigned.topology);
   }
+  // What one flavor's pods get, the next one's may not: the flavors may share nodes.
+  std::vector<gang::PlacedPodSet> taken;
+  bool all = true;
   for (const auto& [flavor, held] : by_flavor) {
     auto replaced = book_->Replace(flavor, held.pods, held.assignments, hostname);
-    if (!replaced.has_value()) return std::nullopt;
-    for (size_t i = 0; i < held.results.size(); ++i) *held.results[i] = std::move(replaced->at(i));
+    all = replaced.has_value();
+    if (!all) break;
+    for (size_t i = 0; i < held.results.size(); ++i) {
+      taken.push_back({flavor, held.pods[i].shape, Added(held.assignments[i], replaced->at(i))});
+      for (const gang::PlaceBook book : gang::kPlaceBooks) book_->Take(taken.back(), book);
+      *held.results[i] = std::move(replaced->at(i));
+    }
   }
+  for (const gang::PlacedPodSet& place : taken) {
+    for (const gang::PlaceBook book : gang::kPlaceBooks) book_->Release(place, book);
+  }
+  if (!all) return std::nullopt;
   return out;
 }
 

@@ -461,6 +461,35 @@ TEST_CASE("a node that fails under a gang that is to leave, and stays after all,
   CHECK(cluster.Where("w") == "n4:5");
 }
 
+TEST_CASE("pod sets in two flavors that share nodes do not both get the last room when their node fails") {
+  Machines cluster;
+  cluster.Apply(FlavorChanged{WithTopology("u")});
+  ClusterQueue queue = Machines::Queue("q", {"t", "u"});
+  queue.resource_groups[0].flavors[0].resources[0].nominal = Amount{2};
+  cluster.AddQueue(queue);
+  cluster.Submit(Placed(Gang("full", "q", 8, 0), "rack"));
+  CHECK(cluster.Run() == Uids{"full"});
+  CHECK(cluster.Where("full") == "n1:4 n2:4");
+  Workload both = Placed(Gang("w", "q", 2), "rack");
+  both.pod_sets.push_back(both.pod_sets[0]);
+  both.pod_sets[1].name = "more";
+  cluster.Submit(both);
+  CHECK(cluster.Run() == Uids{"w"});
+  const auto flavor = [&](size_t pod_set) {
+    return cluster.engine.ViewWorkload("w")->admission.pod_sets.at(pod_set).flavors.at(0).second;
+  };
+  CHECK(flavor(0) == "t");
+  CHECK(flavor(1) == "u");
+  CHECK(cluster.Where("w") == "n3:2");
+  // The only other node of the rack has room for three of the four.
+  cluster.Apply(NodeChanged{Machine("n4", "r2", 3)});
+  cluster.Apply(NodeDeleted{"n3"});
+  cluster.Apply(PlaceFailed{"w", cluster.claims.at("w"), "n3"});
+  CHECK(cluster.Run().empty());
+  REQUIRE(cluster.Evictions().size() == 1);
+  CHECK(cluster.Evictions()[0].reason == EvictionReason::kNodeFailures);
+}
+
 TEST_CASE("a node on which all of a gang's pods have ended takes nothing with it") {
   Machines cluster;
   cluster.AddQueue(Machines::Queue("q"));
