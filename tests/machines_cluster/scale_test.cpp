@@ -12,7 +12,7 @@
 namespace muster::cluster {
 namespace {
 
-constexpr int kGpusOfNode = 8;
+constexpr int kGpusOfNode = 10;
 
 struct Counted {
   std::map<std::string, int64_t> bound;    // pods by Job
@@ -48,55 +48,60 @@ Counted CountPods(Team* team) {
 TEST_CASE("Gangs of all sizes on many nodes: whole or not at all, and nothing is counted twice or lost") {
   const bool many = std::getenv("MUSTER_LONG") != nullptr;
   const int nodes = many ? 1000 : 40;
+  const int all = nodes * kGpusOfNode;
   const auto patience = many ? std::chrono::minutes(60) : std::chrono::minutes(5);
   const std::string config =
       absl::StrReplaceAll(MachinesConfig(true), {{"metrics:\n", "metrics:\n  enableClusterQueueResources: true\n"}});
   Ground ground({.config = config});
   Team team(ground, "many", {}, {.quota = Gpus(100'000)});
   team.AddNodes(nodes, Gpus(kGpusOfNode));
-  // A quarter of all is wanted by single pods and the rest is a multiple of the smallest gang: at rest all are taken,
-  // whoever came first, and gangs of the greatest size wait.
+  // A fifth of all is wanted by single pods, and each size divides what those above it leave: at rest all are taken,
+  // whoever came first, and some gang of the greatest size waits.
+  const std::map<std::string, std::string> for_long{{"muster.dev/run-seconds", "36000"}};
   std::map<std::string, int64_t> sizes;
   const auto create = [&](int size, int count) {
     for (int i = 0; i < count; ++i) {
       const std::string job = Cat("of-", size, "-", i);
       sizes[job] = size;
-      team.Create(job, {.pods = size, .annotations = {{"muster.dev/run-seconds", "36000"}}});
+      team.Create(job, {.pods = size, .annotations = for_long});
     }
   };
-  create(1, 2 * nodes);
-  create(20, 3 * nodes / 20);
-  create(many ? 500 : 60, many ? 10 : 4);
-  const int64_t all = int64_t{nodes} * kGpusOfNode;
+  create(1, all / 5);
+  create(20, all * 3 / 10 / 20);
+  create(many ? 500 : 100, many ? 11 : 3);
   Counted counted;
-  REQUIRE(Eventually(
-      [&] {
-        counted = CountPods(&team);
-        return counted.gpus == all && counted.unbound.empty();
-      },
-      patience, std::chrono::seconds(2)));
-  for (const auto& [job, size] : sizes) {
-    CAPTURE(job);
-    CHECK(team.Suspended(job) == !counted.bound.contains(job));
-    if (counted.bound.contains(job)) CHECK(counted.bound.at(job) == size);
-  }
-  for (const auto& [node, gpus] : counted.taken) CHECK(gpus == kGpusOfNode);
   const auto metric = [&](const char* name) { return ground.muster().Metric(name, {{"cluster_queue", "many"}}); };
-  CHECK(metric("kueue_cluster_queue_resource_usage") == static_cast<double>(all));
-  CHECK(metric("kueue_admitted_active_workloads") == static_cast<double>(counted.bound.size()));
-  CHECK(metric("muster_workloads_lacking_places") == 0.0);
-  CHECK(metric("kueue_evicted_workloads_total").value_or(0) == 0.0);
-  // The book of machines says so too; and when all have gone, it has every node whole.
-  team.Create("probe", {.pods = nodes, .each = Gpus(kGpusOfNode)});
+  const auto check_full = [&] {
+    REQUIRE(Eventually(
+        [&] {
+          counted = CountPods(&team);
+          return counted.gpus == all && counted.unbound.empty();
+        },
+        patience, std::chrono::seconds(2)));
+    for (const auto& [job, size] : sizes) {
+      CAPTURE(job);
+      CHECK(team.Suspended(job) == !counted.bound.contains(job));
+      if (counted.bound.contains(job)) CHECK(counted.bound.at(job) == size);
+    }
+    for (const auto& [node, gpus] : counted.taken) CHECK(gpus == kGpusOfNode);
+    CHECK(metric("kueue_cluster_queue_resource_usage") == static_cast<double>(all));
+    CHECK(metric("kueue_admitted_active_workloads") == static_cast<double>(counted.bound.size()));
+    CHECK(metric("muster_workloads_lacking_places") == 0.0);
+    CHECK(metric("kueue_evicted_workloads_total").value_or(0) == 0.0);
+  };
+  check_full();
+  // The book of machines says so too; and when all have gone, one gang has every node whole.
+  team.Create("whole", {.pods = all, .annotations = for_long});
   REQUIRE(Eventually([&] {
-    return team.WaitsFor("probe").find(Cat("0 of ", nodes,
+    return team.WaitsFor("whole").find(Cat("0 of ", all,
                                            " pods have a place: the largest free block of "
                                            "nvidia.com/gpu on flavor many is 0")) != std::string::npos;
   }));
   for (const auto& [job, size] : sizes) {
     REQUIRE(ground.api().Delete(team.Path("jobs/" + job) + "?propagationPolicy=Background").ok());
   }
-  REQUIRE(Eventually([&] { return team.Runs("probe", nodes); }, patience, std::chrono::seconds(2)));
+  sizes = {{"whole", all}};
+  check_full();
 }
 
 }  // namespace muster::cluster

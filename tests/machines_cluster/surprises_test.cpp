@@ -33,10 +33,15 @@ double Stopped(const Team& team, const std::string& queue) {
 }
 
 // It was stopped for want of places, once, and waits for as many as that.
-void CheckStoppedOnce(Team* team, const std::string& job, const std::string& why,
-                      std::chrono::seconds patience = std::chrono::seconds(15)) {
-  REQUIRE(Eventually([&] { return team->WaitsFor(job).find(why) != std::string::npos; }, patience));
+void CheckStoppedOnce(Team* team, const std::string& job, const std::string& why) {
   REQUIRE(Eventually([&] { return team->HasNoPods(job); }));
+  std::string told;
+  const bool waits = Eventually([&] {
+    told = team->WaitsFor(job);
+    return told.find(why) != std::string::npos;
+  });
+  INFO("told: " << told);
+  REQUIRE(waits);
   const Json evicted = team->WorkloadOf(job).At("status/conditions").Find("type", "Evicted");
   CHECK(evicted["reason"].Str() == "NodeFailures");
   std::this_thread::sleep_for(std::chrono::seconds(5));  // more than two times that a gang may lack places
@@ -141,7 +146,7 @@ TEST_CASE("Another process stops what it finds stranded") {
   team.DeletePod(pod);
   ground.Restart({.config = MachinesConfig(true)});
   // The lease of the one that was killed ends after 15 s, and its writes after 6 s more.
-  CheckStoppedOnce(&team, "gang", " of 2 pods have a place", std::chrono::minutes(1));
+  CheckStoppedOnce(&team, "gang", " of 2 pods have a place");
 }
 
 }  // namespace muster::cluster
