@@ -31,16 +31,13 @@ bool SameLabels(const Job& a, const Job& b) {
   return &a == &b || (a.meta.labels == b.meta.labels && a.meta.annotations == b.meta.annotations);
 }
 
-bool ShowsReason(const Workload* workload, const engine::Reason& reason) {
-  if (workload == nullptr) return false;
-  const k8s::Condition* shown = k8s::FindCondition(workload->status.conditions, "QuotaReserved");
-  return shown != nullptr && shown->status == "False" && shown->reason == engine::Name(reason.code);
-}
-
 }  // namespace
 
 JobController::JobController(Deps deps)
     : deps_(std::move(deps)),
+      told_reasons_(
+          deps_.env, [this](const std::string& uid) { return NextTold(uid); },
+          [this](const std::string& uid) { return RenewNumbers(uid); }),
       workloads_(deps_.env, deps_.client, this, deps_.workload_returned),
       reservations_(deps_.env, deps_.client, deps_.workload_returned) {}
 
@@ -311,27 +308,6 @@ void JobController::Decided(const engine::Decision& decision) {
   if (const auto* replace = std::get_if<engine::Replace>(&decision)) return HandleReplace(*replace);
   if (const auto* withdraw = std::get_if<engine::Withdraw>(&decision)) return HandleWithdraw(*withdraw);
   if (const auto* hold = std::get_if<engine::Hold>(&decision)) HandleHold(*hold);
-}
-
-void JobController::HandleHold(const engine::Hold& hold) {
-  Entry* entry = Find(hold.uid);
-  if (entry == nullptr) return;
-  if (hold.growth) {
-    entry->growth_reason = hold.reason;
-    HideForeign(entry->job->meta.ns, &*entry->growth_reason);
-    TouchWorkload(*entry, Urgency::kLeisure);
-    return;
-  }
-  if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
-  // What a former process has told is not told again.
-  const bool told = !entry->reason.has_value() && ShowsReason(workloads_.Known(hold.uid).get(), hold.reason);
-  entry->reason = hold.reason;
-  HideForeign(entry->job->meta.ns, &*entry->reason);
-  TouchWorkload(*entry, Urgency::kLeisure);
-  if (told) return;
-  if (const std::optional<HoldEvent> event = EventOf(hold.reason); event.has_value()) {
-    QueueWorkloadEvent(entry, {event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason)});
-  }
 }
 
 void JobController::HandleEvict(const engine::Evict& evict) {

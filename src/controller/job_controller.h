@@ -34,6 +34,7 @@
 #include "queue_index.h"
 #include "reservation.h"
 #include "source_deps.h"
+#include "told_reasons.h"
 #include "workload_writer.h"
 
 namespace muster::controller {
@@ -272,6 +273,9 @@ class JobController final : public WorkloadSource {
   bool WaitsUntil(Entry* entry, MonoTime when);
   void Wake(Entry* entry, Duration delay);
   void HandleHold(const engine::Hold& hold);
+  // As of ToldReasons.
+  std::string NextTold(const std::string& uid) const;
+  bool RenewNumbers(const std::string& uid);
   void HandleEvict(const engine::Evict& evict);
   void HandleWithdraw(const engine::Withdraw& withdraw);
   void HandleReplace(const engine::Replace& replace);
@@ -455,6 +459,7 @@ class JobController final : public WorkloadSource {
   std::deque<std::string> orphans_;  // uids of Jobs that may be gone
   // By Job: why a write of its Workload was refused last. They count only while the writer is not done with it.
   std::map<std::string, std::string> refusals_;
+  ToldReasons told_reasons_;
   WorkloadWriter workloads_;
   Reservations reservations_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -19,10 +19,52 @@ using Urgency = WorkloadWriter::Urgency;
 // The garbage collector deletes a Workload soon after its Job.
 constexpr Duration kOrphanGrace = std::chrono::seconds(3);
 
+bool ShowsReason(const Workload* workload, const engine::Reason& reason) {
+  if (workload == nullptr) return false;
+  const k8s::Condition* shown = k8s::FindCondition(workload->status.conditions, "QuotaReserved");
+  return shown != nullptr && shown->status == "False" && shown->reason == engine::Name(reason.code);
+}
+
 }  // namespace
 
 void JobController::TouchWorkload(const Entry& entry, Urgency urgency) {
   workloads_.Touch(entry.job->meta.uid, urgency);
+}
+
+void JobController::HandleHold(const engine::Hold& hold) {
+  Entry* entry = Find(hold.uid);
+  if (entry == nullptr) return;
+  engine::Reason reason = hold.reason;
+  HideForeign(entry->job->meta.ns, &reason);
+  if (hold.growth) {
+    entry->growth_reason = std::move(reason);
+    TouchWorkload(*entry, Urgency::kLeisure);
+    return;
+  }
+  if (!told_reasons_.IsAnother(entry->reason, reason)) return;
+  // What a former process has told is not told again.
+  const bool told = !entry->reason.has_value() && ShowsReason(workloads_.Known(hold.uid).get(), reason);
+  entry->reason = std::move(reason);
+  TouchWorkload(*entry, Urgency::kLeisure);
+  if (told) return;
+  if (const std::optional<HoldEvent> event = EventOf(hold.reason); event.has_value()) {
+    QueueWorkloadEvent(entry, {event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason)});
+  }
+}
+
+std::string JobController::NextTold(const std::string& uid) const {
+  const auto next = std::find_if(entries_.upper_bound(uid), entries_.end(),
+                                 [](const auto& entry) { return entry.second.reason.has_value(); });
+  return next == entries_.end() ? std::string() : next->first;
+}
+
+bool JobController::RenewNumbers(const std::string& uid) {
+  Entry* entry = Find(uid);
+  if (!leading() || !ToldReasons::TakeNumbers(engine_->ViewWorkload(uid), entry->job->meta.ns, &entry->reason)) {
+    return false;
+  }
+  TouchWorkload(*entry, Urgency::kLeisure);
+  return true;
 }
 
 // The Workload holds the places; what the Job's record is completed with is the same.

@@ -43,6 +43,9 @@ k8s::ObjectReference Reference(const Workload& workload) {
 
 WorkloadController::WorkloadController(Deps deps)
     : deps_(std::move(deps)),
+      told_reasons_(
+          deps_.env, [this](const std::string& uid) { return NextTold(uid); },
+          [this](const std::string& uid) { return RenewNumbers(uid); }),
       writer_(deps_.env, deps_.client, this, deps_.workload_returned),
       reservations_(deps_.env, deps_.client, deps_.workload_returned) {}
 
@@ -446,13 +449,29 @@ void WorkloadController::DropClaim(Entry* entry, WallTime not_before, std::strin
 }
 
 void WorkloadController::HandleHold(Entry* entry, const engine::Hold& hold) {
-  if (entry->reason.has_value() && SameKind(*entry->reason, hold.reason)) return;
-  entry->reason = hold.reason;
-  HideForeign(entry->workload->meta.ns, &*entry->reason);
+  engine::Reason reason = hold.reason;
+  HideForeign(entry->workload->meta.ns, &reason);
+  if (!told_reasons_.IsAnother(entry->reason, reason)) return;
+  entry->reason = std::move(reason);
   if (const std::optional<HoldEvent> event = EventOf(hold.reason); event.has_value()) {
     Event(*entry->workload, event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason));
   }
   writer_.Touch(hold.uid, Urgency::kLeisure);
+}
+
+std::string WorkloadController::NextTold(const std::string& uid) const {
+  const auto next = std::find_if(entries_.upper_bound(uid), entries_.end(),
+                                 [](const auto& entry) { return entry.second.reason.has_value(); });
+  return next == entries_.end() ? std::string() : next->first;
+}
+
+bool WorkloadController::RenewNumbers(const std::string& uid) {
+  Entry* entry = Find(uid);
+  if (!leading() || !ToldReasons::TakeNumbers(engine_->ViewWorkload(uid), entry->workload->meta.ns, &entry->reason)) {
+    return false;
+  }
+  writer_.Touch(uid, Urgency::kLeisure);
+  return true;
 }
 
 // ---- the end of an admission --------------------------------------------------------------------

@@ -23,6 +23,7 @@
 #include "queue_index.h"
 #include "reservation.h"
 #include "source_deps.h"
+#include "told_reasons.h"
 #include "workload_writer.h"
 
 namespace muster::controller {
@@ -151,6 +152,9 @@ class WorkloadController final : public WorkloadSource {
   std::optional<Duration> TimeLeft(const Entry& entry) const;
   void EvictIfTimeOver(Entry* entry);
   void HandleHold(Entry* entry, const engine::Hold& hold);
+  // As of ToldReasons.
+  std::string NextTold(const std::string& uid) const;
+  bool RenewNumbers(const std::string& uid);
   void NoteEvicted(Entry* entry);
   void GiveBack(Entry* entry);
   void Finish(Entry* entry);
@@ -166,6 +170,7 @@ class WorkloadController final : public WorkloadSource {
   std::map<std::string, Entry> entries_;  // by uid
   QueueIndex by_queue_;
   std::map<std::string, std::set<std::string>> by_job_;  // uids of those that name a Job, by its uid
+  ToldReasons told_reasons_;
   WorkloadWriter writer_;
   Reservations reservations_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -119,4 +119,41 @@ TEST_CASE("A process that finds a stranded gang gives it the whole time") {
   CHECK(world.executor.Mono() - leads < seconds(25));
 }
 
+// G1: a figure that is told must not be an old one for long; and a long queue must not write itself to death.
+TEST_CASE("How many pods have a place is told anew when it changes, without an Event, and of a long queue bit by bit") {
+  constexpr int kGangs = 60;
+  World world;
+  world.MakeQueues("1000");
+  MakeNode(world, "n1", "r", 1);
+  world.Start("", WithMachines());
+  const auto name = [](int i) { return "train" + std::to_string(i); };
+  for (int i = 0; i < kGangs; ++i) world.MakeJob(name(i), 3, 600);
+  const auto told = [&](const std::string& why) {
+    int count = 0;
+    for (int i = 0; i < kGangs; ++i) count += Waits(world, name(i), why) ? 1 : 0;
+    return count;
+  };
+  REQUIRE(world.RunUntil([&] { return told("1 of 3 pods have a place") == kGangs; }));
+  world.RunFor(seconds(10));
+  const int events = EventsOf(world, "TopologyPlacementFailed");
+  CHECK(events == kGangs);
+
+  MakeNode(world, "n2", "r", 1);
+  world.RunFor(seconds(4));
+  CHECK(told("2 of 3 pods have a place") == 0);
+  int most = 0;
+  for (int second = 0; second < 12; ++second) {
+    WriteCounter writes(&world, sim::SimServer::Phase::kApplied);
+    world.RunFor(seconds(1));
+    most = std::max(most, writes.seen());
+  }
+  for (int i = 0; i < kGangs; ++i) {
+    CAPTURE(i, MessageOf(world.WorkloadOf(name(i)), "QuotaReserved"));
+    CHECK(Waits(world, name(i), "2 of 3 pods have a place"));
+  }
+  CHECK(most >= 10);
+  CHECK(most <= 15);  // with those of the queue's status and the lease
+  CHECK(EventsOf(world, "TopologyPlacementFailed") == events);
+}
+
 }  // namespace muster::controller

@@ -23,7 +23,8 @@ std::string ReasonMessage(const engine::Reason& reason);
 // clears it. Who may read the Workload may read it: a blocker is named where its name is set.
 std::string WaitMessage(const engine::Reason& reason);
 
-// Whether two reasons tell a user the same thing apart from numbers: then the second is not worth a write.
+// Whether two reasons tell a user the same thing apart from numbers and blockers: then the second may be told later, and
+// is not worth an Event.
 bool SameKind(const engine::Reason& a, const engine::Reason& b);
 
 // The message of one that may not preempt, and would have to; and whether a reason says so.
