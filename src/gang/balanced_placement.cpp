@@ -1,9 +1,10 @@
 #include "balanced_placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
+
+#include "muster/core/product.h"
 
 namespace muster::gang {
 
@@ -110,30 +111,35 @@ void Prune(int64_t threshold, bool leader, std::vector<Domain>* domains) {
   }
 }
 
-// How evenly the room in a domain is spread over its children.
-double Entropy(const Domain& domain) {
-  std::vector<int64_t> parts;
-  int64_t total = 0;
+// How unevenly the room in a domain is spread over its children: the chance that two pods of it are in the same child,
+// as a fraction.
+struct Unevenness {
+  Wide same = 0;
+  Wide all = 1;
+};
+
+Unevenness UnevennessOf(const Domain& domain) {
+  Wide same = 0;
+  Wide total = 0;
   for (const Domain& child : domain.children) {
-    parts.push_back(child.room.pods);
-    total += child.room.pods;
+    const auto pods = static_cast<Wide>(child.room.pods);
+    same += pods * pods;
+    total += pods;
   }
-  std::sort(parts.begin(), parts.end());  // the same sum for the same parts
-  double entropy = 0;
-  for (const int64_t part : parts) {
-    if (part == 0) continue;
-    const double share = static_cast<double>(part) / static_cast<double>(total);
-    entropy -= share * std::log2(share);
-  }
-  return entropy;
+  if (total == 0) return {};
+  return {same, total * total};
 }
 
 void SortByEvenness(std::vector<const Domain*>* domains) {
-  std::map<const Domain*, double> entropy;
-  for (const Domain* domain : *domains) entropy[domain] = Entropy(*domain);
-  std::sort(domains->begin(), domains->end(), [&entropy](const Domain* a, const Domain* b) {
-    return std::make_tuple(!a->room.leader, -a->room.slices_with_leader, -entropy.at(a), a->index) <
-           std::make_tuple(!b->room.leader, -b->room.slices_with_leader, -entropy.at(b), b->index);
+  std::map<const Domain*, Unevenness> of;
+  for (const Domain* domain : *domains) of[domain] = UnevennessOf(*domain);
+  std::sort(domains->begin(), domains->end(), [&of](const Domain* a, const Domain* b) {
+    const auto rank = [](const Domain* d) { return std::make_tuple(!d->room.leader, -d->room.slices_with_leader); };
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    const Unevenness& left = of.at(a);
+    const Unevenness& right = of.at(b);
+    if (left.same * right.all != right.same * left.all) return left.same * right.all < right.same * left.all;
+    return a->index < b->index;
   });
 }
 
