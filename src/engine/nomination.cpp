@@ -101,6 +101,10 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
     {
       const WithoutRooms without(tree, {workload});
       nomination.assignment = assigner.Assign(*workload, *queue, workload->scan);
+      if (nomination.assignment.mode != Mode::kFit && workload->scan.HasUntried()) {
+        // The room may be in a flavor that the scan has passed; and while it waits there, the scan stands still.
+        nomination.assignment = assigner.Assign(*workload, *queue, {});
+      }
       const bool lacks_places = workload->room->chosen->HasTopology() || nomination.assignment.without_places;
       if (nomination.assignment.mode != Mode::kFit && lacks_places) {
         // A scan of flavors ends at one that has quota and no places; the room may be in a later one.

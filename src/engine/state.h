@@ -67,10 +67,12 @@ struct ScanProgress {
   }
 };
 
-// From where attempts have started since the tree last changed. Starting from there again changes nothing.
+// From where attempts have started since the tree last changed. Starting from there again changes nothing; but who lost
+// to others of a pass may find that they are not looked at any more: so it is tried once more from there.
 struct ScanHistory {
   uint64_t tree_version = 0;
   absl::flat_hash_set<uint64_t> starts;
+  absl::flat_hash_set<uint64_t> lost;
 };
 
 // Why a claim is to go, and for whom.

@@ -503,8 +503,8 @@ bool TreePass::KeepProgress(Entry* entry) {
   if (start != 0 || next != 0) {
     std::unique_ptr<ScanHistory>& history = entry->workload->scan_history;
     if (history == nullptr) history = std::make_unique<ScanHistory>();
-    if (history->tree_version != nominated_at_) *history = {nominated_at_, {}};
-    history->starts.insert(start);
+    if (history->tree_version != nominated_at_) *history = {nominated_at_, {}, {}};
+    if (!entry->lost || !history->lost.insert(start).second) history->starts.insert(start);
     goes_on = !history->starts.contains(next);
   }
   scan = entry->assignment.scan;

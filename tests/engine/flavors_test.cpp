@@ -253,4 +253,20 @@ TEST_CASE("with IgnoreUndeclared a resource that no group covers keeps nobody ou
   CHECK(cluster.Run().empty());  // of what is covered there is not enough
 }
 
+// In its first pass "needs4", which cannot start, keeps all that is free of `a` for itself, and is parked. "one" loses
+// to it there, does not fit in `b` in the second, and has the free 2 of `a` before it in the third.
+TEST_CASE("who lost to one that is not looked at any more is tried once more from its first flavor") {
+  Flavored cluster;
+  cluster.AddQueue(TwoFlavors("big", "c", 4, 0));
+  ClusterQueue strict = TwoFlavors("strict", "c", 0, 0);
+  strict.queueing_strategy = QueueingStrategy::kStrictFIFO;
+  cluster.AddQueue(strict);
+  cluster.Submit(Gang("holder", "big", 2, 1));
+  REQUIRE(cluster.Run() == Uids{"holder"});
+  cluster.Submit(Gang("needs4", "big", 4, 2, 5));
+  cluster.Submit(Gang("one", "strict", 1, 3));
+  CHECK(cluster.Run() == Uids{"one"});
+  CHECK(cluster.FlavorsOf("one") == Uids{"a"});
+}
+
 }  // namespace muster::engine
