@@ -20,9 +20,22 @@ struct Tally {
 struct Tallies {
   std::map<std::string, Tally> of;  // by category
   std::map<std::string, int64_t> rules;
+  int64_t as_recorded = 0;
   int64_t timing_sensitive_steps = 0;
   int64_t timing_sensitive_cases = 0;
+  int64_t judged_passes = 0;
 };
+
+void Print(const Tallies& tallies, ConformanceMode mode) {
+  const auto number = [](int64_t value) { return static_cast<long long>(value); };
+  if (!mode.property) std::printf("%lld cases as recorded\n", number(tallies.as_recorded));
+  for (const auto& [rule, cases] : tallies.rules) std::printf("%lld cases by rule: %s\n", number(cases), rule.c_str());
+  if (tallies.timing_sensitive_steps > 0) {
+    std::printf("%lld steps depend on timing; %lld cases came out otherwise\n", number(tallies.timing_sensitive_steps),
+                number(tallies.timing_sensitive_cases));
+  }
+  std::printf("%lld passes judged\n", number(tallies.judged_passes));
+}
 
 // RETURNS: false where the file or one of its lines cannot be read.
 bool RunFile(const std::string& name, std::istream& input, ConformanceMode mode, bool trace, Tallies* tallies) {
@@ -39,6 +52,9 @@ bool RunFile(const std::string& name, std::istream& input, ConformanceMode mode,
     for (const std::string& rule : result->rules) ++tallies->rules[rule];
     tallies->timing_sensitive_steps += result->timing_sensitive_steps;
     tallies->timing_sensitive_cases += result->timing_sensitive_cases;
+    tallies->judged_passes += result->judged_passes;
+    const bool differs = !result->rules.empty() || result->timing_sensitive_cases > 0 || !result->differences.empty();
+    if (!differs) ++tallies->as_recorded;
     Tally& tally = tallies->of[result->category];
     ++(result->differences.empty() ? tally.passed : tally.failed);
     for (const std::string& difference : result->differences) {
@@ -97,14 +113,7 @@ int RunConformance(const std::vector<std::string>& files, ConformanceMode mode, 
     total.passed += tally.passed;
     total.failed += tally.failed;
   }
-  for (const auto& [rule, cases] : tallies.rules) {
-    std::printf("%lld cases by rule: %s\n", static_cast<long long>(cases), rule.c_str());
-  }
-  if (tallies.timing_sensitive_steps > 0) {
-    std::printf("%lld steps depend on timing; %lld cases came out otherwise\n",
-                static_cast<long long>(tallies.timing_sensitive_steps),
-                static_cast<long long>(tallies.timing_sensitive_cases));
-  }
+  Print(tallies, mode);
   std::printf("%lld passed, %lld failed\n", static_cast<long long>(total.passed), static_cast<long long>(total.failed));
   return total.failed == 0 ? 0 : 1;
 }

@@ -29,11 +29,12 @@ struct CaseResult {
   // Steps whose recorded outcome is one of several, and 1 where this was another.
   int64_t timing_sensitive_steps = 0;
   int64_t timing_sensitive_cases = 0;
+  int64_t judged_passes = 0;  // each decided what the rules say, or is among the differences
 };
 
 struct ConformanceMode {
-  // Whatever was recorded, it must come to rest at each step, evict nobody twice for one preemptor, and leave nobody
-  // waiting who fits.
+  // Whatever was recorded, each pass must decide by the rules, it must come to rest at each step, evict nobody twice
+  // for one preemptor, and leave nobody waiting who fits.
   bool property = false;
   // Gangs start on known machines alone, and each flavor has one that has room for all.
   bool machines = false;
@@ -50,7 +51,8 @@ void RunPropertyCase(k8s::JsonValue root, ConformanceMode mode, CaseResult* resu
 void RunRequestsCase(k8s::JsonValue root, std::vector<std::string>* differences);
 
 // The tool: reads each file ("-": standard input), prints each difference, a count for each category, how many cases
-// differ by which rule or in timing, and "N passed, N failed". With `trace` it also prints, for each case that differs,
+// came out as recorded, how many differ by which rule or in timing, how many passes were judged, and "N passed, N
+// failed". With `trace` it also prints, for each case that differs,
 // what each pass decided. RETURNS: the exit code: 0 all conform, 1 some differ, 2 a file or line is unreadable.
 int RunConformance(const std::vector<std::string>& files, ConformanceMode mode, bool trace);
 

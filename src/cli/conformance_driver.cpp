@@ -17,6 +17,22 @@ constexpr int kMaxPasses = 1000;
 // Ids of claims that exist from the start; no engine gives this epoch.
 constexpr uint64_t kLoadedEpoch = 1'000'000;
 
+// "level/level: value/value=2 value/value=1".
+std::string TopologyText(const gang::TopologyAssignment& assignment) {
+  const auto join = [](const std::vector<std::string>& parts) {
+    std::string text;
+    for (const std::string& part : parts) text.append(text.empty() ? "" : "/").append(part);
+    return text;
+  };
+  std::string text = join(assignment.levels) + ":";
+  for (const gang::TopologyDomain& domain : assignment.domains) {
+    text.append(" ").append(join(domain.values)).append("=").append(std::to_string(domain.count));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string_view ReasonText(engine::EvictionReason reason) {
   switch (reason) {
     case engine::EvictionReason::kInClusterQueue:
@@ -38,26 +54,6 @@ std::string_view ReasonText(engine::EvictionReason reason) {
   }
   return "";
 }
-
-}  // namespace
-
-namespace {
-
-// "level/level: value/value=2 value/value=1".
-std::string TopologyText(const gang::TopologyAssignment& assignment) {
-  const auto join = [](const std::vector<std::string>& parts) {
-    std::string text;
-    for (const std::string& part : parts) text.append(text.empty() ? "" : "/").append(part);
-    return text;
-  };
-  std::string text = join(assignment.levels) + ":";
-  for (const gang::TopologyDomain& domain : assignment.domains) {
-    text.append(" ").append(join(domain.values)).append("=").append(std::to_string(domain.count));
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string AdmissionLine(const std::string& workload, const engine::Admission& admission) {
   std::string line = workload + " in " + admission.cluster_queue;
@@ -162,7 +158,7 @@ void ConformanceDriver::AddWorkload(JsonValue object) {
     workload.held = std::move(held);
   }
   workloads_[workload.uid] = workload;
-  engine_.Apply(engine::WorkloadChanged{std::move(workload)});
+  Tell(engine::WorkloadChanged{std::move(workload)});
 }
 
 void ConformanceDriver::UpdateClusterQueue(JsonValue value) {
@@ -183,7 +179,7 @@ void ConformanceDriver::UpdateLocalQueue(JsonValue value) {
 void ConformanceDriver::Finish(const std::string& name) {
   const auto uid = uids_.find(name);
   if (uid == uids_.end()) return;
-  engine_.Apply(engine::WorkloadDeleted{uid->second});
+  Tell(engine::WorkloadDeleted{uid->second});
   workloads_.erase(uid->second);
   victims_of_.erase(uid->second);
   last_evictions_.erase(uid->second);
@@ -271,12 +267,20 @@ void ConformanceDriver::Settle(const std::string& step) {
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     now_ = now_ + std::chrono::seconds(1);
     watch_.BeforePass();
+    pass_judge_.BeforePass(engine_, now_);
     const engine::PassResult result = engine_.RunPass(now_);
     watch_.AfterPass(result.decisions);
+    pass_judge_.AfterPass(result.decisions);
     for (const engine::Decision& decision : result.decisions) NoteContender(decision);
     for (const engine::Decision& decision : result.decisions) {
       Answer(decision);
       if (trace_ != nullptr) Trace(step + " pass " + std::to_string(pass + 1), decision);
+    }
+    if (!result.more) pass_judge_.AtRest();
+    if (!pass_judge_.faults().empty() && violations_.empty()) {
+      for (const std::string& fault : pass_judge_.faults()) {
+        violations_.push_back(step + ", pass " + std::to_string(pass + 1) + ": " + fault);
+      }
     }
     if (!result.more) return;
   }
@@ -306,8 +310,13 @@ bool ConformanceDriver::IsDueBefore(JsonValue step) const {
 // In order, the last of each object is what it is now.
 void ConformanceDriver::ApplyObject(engine::Event event) {
   judge_.Apply(event);
-  engine_.Apply(event);
+  Tell(event);
   objects_.push_back(std::move(event));
+}
+
+void ConformanceDriver::Tell(const engine::Event& event) {
+  pass_judge_.Apply(event);
+  engine_.Apply(event);
 }
 
 bool ConformanceDriver::LosesToHead(const std::string& uid) const {

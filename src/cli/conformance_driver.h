@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conformance_judge.h"
 #include "conformance_places.h"
 #include "conformance_watch.h"
 #include "muster/engine/engine.h"
@@ -22,6 +23,7 @@ namespace muster::cli {
 // Everything comparable as text lines: sets of lines are compared, so that each difference is one of them.
 using Lines = std::multiset<std::string>;
 
+std::string_view ReasonText(engine::EvictionReason reason);
 std::string AdmissionLine(const std::string& workload, const engine::Admission& admission);
 std::string EvictionLine(std::string_view workload, std::string_view reason, std::string_view preemptor);
 std::string UsageLine(std::string_view queue, std::string_view flavor, std::string_view resource, Amount amount);
@@ -38,7 +40,7 @@ class ConformanceDriver {
  public:
   // `trace`: null, or where to add what each pass decided.
   ConformanceDriver(const engine::EngineOptions& options, std::vector<std::string>* trace)
-      : options_(options), trace_(trace), engine_(options) {}
+      : options_(options), trace_(trace), engine_(options), pass_judge_(options) {}
 
   void Load(k8s::JsonValue objects);
   // Time alone asks for a pass before `step` begins.
@@ -60,17 +62,19 @@ class ConformanceDriver {
 
   // What must never be, whatever was recorded: it did not come to rest, or places or usage are not right.
   const std::vector<std::string>& violations() const { return violations_; }
+  int64_t judged_passes() const { return pass_judge_.passes(); }
   // Evictions of somebody who was evicted before for the same preemptor, which has not started in between.
   const std::vector<std::string>& repeated() const { return repeated_; }
   // Room was kept for a preemptor, or would have been, in the way of a workload that comes after it: after that had
   // preempted, and before it started, another was admitted, or lost to it. Or in the way of any that looks for places
   // on the same nodes in another tree of cohorts.
-  bool room_mattered() const { return room_mattered_; }
+  bool room_mattered() const { return pass_judge_.in_topologies() ? room_mattered_ : pass_judge_.room_mattered(); }
   // Workloads that are to leave since their ClusterQueue is drained, though their LocalQueue is on hold; by name.
   const std::set<std::string>& drained_on_hold() const { return drained_on_hold_; }
 
  private:
   void ApplyObject(engine::Event event);
+  void Tell(const engine::Event& event);
   void AddWorkload(k8s::JsonValue object);
   void UpdateClusterQueue(k8s::JsonValue queue);
   void UpdateLocalQueue(k8s::JsonValue queue);
@@ -98,6 +102,7 @@ class ConformanceDriver {
   std::vector<engine::Event> objects_;  // but workloads
   std::map<std::string, engine::ResourceFlavor> flavors_;
   PlaceJudge judge_;
+  PassJudge pass_judge_;
   PlaceRuleWatch::Workloads workloads_;
   PlaceRuleWatch watch_{&engine_, &workloads_};
   std::map<std::string, std::string> uids_;  // workload name -> uid

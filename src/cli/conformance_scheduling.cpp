@@ -147,6 +147,7 @@ class Case {
   static std::string Prefix(int64_t index) { return "step " + std::to_string(index); }
   // Without the room the reference may evict somebody again and again for one preemptor, and so may this.
   void AddViolations(const ConformanceDriver& driver, bool kept) {
+    result_->judged_passes += driver.judged_passes();
     for (const std::string& violation : driver.violations()) {
       result_->differences.push_back(kept ? "with kept room: " + violation : violation);
     }
@@ -217,7 +218,8 @@ std::vector<Outcome> Case::RunWithoutRoom() {
 }
 
 void Case::RunWithRoom(const std::vector<Outcome>& exact) {
-  ConformanceDriver driver(DecodeOptions(root_["config"], mode_), nullptr);
+  if (trace_ != nullptr) trace_->emplace_back("with kept room:");
+  ConformanceDriver driver(DecodeOptions(root_["config"], mode_), trace_);
   driver.Load(root_["objects"]);
   bool comparable = true;
   size_t index = 0;
@@ -226,7 +228,7 @@ void Case::RunWithRoom(const std::vector<Outcome>& exact) {
     const Outcome got = driver.RunStep(step, prefix);
     const Outcome& expected = exact[index++];
     const bool on_record = index <= exact.size() - unlike_record_;
-    if (comparable && got != expected && room_mattered_) {
+    if (comparable && got != expected && (room_mattered_ || driver.room_mattered())) {
       result_->rules.insert("room is kept for a preemptor");
     } else if (comparable && got != expected) {
       const std::string what = "with kept room, which did not matter: " + prefix;
@@ -252,6 +254,7 @@ void RunPropertyCase(JsonValue root, ConformanceMode mode, CaseResult* result, s
     driver.RunStep(step, prefix);
     driver.CheckRest(prefix, true);
   });
+  result->judged_passes = driver.judged_passes();
   result->differences = driver.violations();
   result->differences.insert(result->differences.end(), driver.repeated().begin(), driver.repeated().end());
 }

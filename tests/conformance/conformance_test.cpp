@@ -68,20 +68,29 @@ TEST_CASE("every recorded case is decided as the reference decided it, or otherw
   };
   const File files[] = {{"01-single-cq", 138, 0},         {"02-flat-cohort", 138, 0},    {"03-hierarchical", 138, 0},
                         {"04-preempt-within-cq", 138, 4}, {"05-reclaim-cohort", 138, 2}, {"06-flavors", 138, 0},
-                        {"07-podsets-partial", 138, 2},   {"08-fair-sharing", 128, 9},   {"08-fair-sharing", 128, 6},
-                        {"09-mixed-multistep", 96, 6},    {"10-queue-policy", 138, 1},   {"11-topology", 200, 15},
-                        {"12-requests", 400, 0}};
+                        {"07-podsets-partial", 138, 2},   {"08-fair-sharing", 128, 6},   {"09-mixed-multistep", 96, 6},
+                        {"10-queue-policy", 138, 1},      {"11-topology", 200, 15},      {"12-requests", 400, 0}};
   for (const File& file : files) {
     const Run run = OnCases(file.name);
     INFO(run.output);
     CHECK(run.exit_code == 0);
     CHECK(run.output.ends_with(std::string("\n").append(std::to_string(file.cases)).append(" passed, 0 failed\n")));
     int by_rule = 0;
+    int as_recorded = 0;
+    int timing = 0;
+    int judged = 0;
     std::istringstream lines(run.output);
     for (std::string line; std::getline(lines, line);) {
       if (line.find(" cases by rule: ") != std::string::npos) by_rule += std::stoi(line);
+      if (line.ends_with(" cases as recorded")) as_recorded = std::stoi(line);
+      if (line.find(" steps depend on timing; ") != std::string::npos)
+        timing = std::stoi(line.substr(line.find("; ") + 2));
+      if (line.ends_with(" passes judged")) judged = std::stoi(line);
     }
     CHECK(by_rule <= file.by_rule);
+    CHECK(as_recorded + by_rule + timing >= file.cases);
+    // At least one for each play of a case with steps.
+    CHECK((judged >= 2 * file.cases) == (std::string(file.name) != "12-requests"));
   }
 }
 
@@ -106,14 +115,21 @@ TEST_CASE("where the reference goes round for ever, Muster comes to rest and lea
   }
 }
 
+// Each case is played twice, in one pass.
 TEST_CASE("a difference is named with file, line, case and step, and fails the run") {
-  CHECK(OnText(CaseWithCount("1")).output == "c                        1 passed, 0 failed\n1 passed, 0 failed\n");
+  CHECK(OnText(CaseWithCount("1")).output ==
+        "c                        1 passed, 0 failed\n"
+        "1 cases as recorded\n"
+        "2 passes judged\n"
+        "1 passed, 0 failed\n");
   const Run run = OnText(CaseWithCount("1") + "\n" + CaseWithCount("2"));
   CHECK(run.exit_code == 1);
   CHECK(run.output ==
         "standard input:2: x: step 0 admitted: expected, not found: w in q, 2 of main cpu=f\n"
         "standard input:2: x: step 0 admitted: found, not expected: w in q, 1 of main cpu=f\n"
         "c                        1 passed, 1 failed\n"
+        "1 cases as recorded\n"
+        "4 passes judged\n"
         "1 passed, 1 failed\n");
 }
 

@@ -1,0 +1,236 @@
+#include "plan.h"
+
+#include <algorithm>
+
+namespace muster::cli::model {
+
+namespace {
+
+using engine::FungibilityPolicy;
+using engine::FungibilityPreference;
+using engine::PreemptionPolicy;
+
+struct Rank {
+  Mode mode = Mode::kNoFit;
+  int borrow = 0;
+};
+
+bool IsBetter(const Rank& a, const Rank& b, FungibilityPreference preference) {
+  for (const Mode worst : {Mode::kNoFit, Mode::kNoCandidates}) {
+    if (a.mode == worst || b.mode == worst) {
+      if (a.mode != b.mode) return b.mode == worst;
+    }
+  }
+  if (preference == FungibilityPreference::kPreemptionOverBorrowing) {
+    return a.borrow != b.borrow ? a.borrow < b.borrow : a.mode > b.mode;
+  }
+  return a.mode != b.mode ? a.mode > b.mode : a.borrow < b.borrow;
+}
+
+bool LooksFurther(const Rank& rank, const engine::ClusterQueue& spec) {
+  if (rank.mode == Mode::kNoFit || rank.mode == Mode::kNoCandidates) return true;
+  if (rank.mode != Mode::kFit && spec.when_can_preempt == FungibilityPolicy::kTryNextFlavor) return true;
+  return rank.borrow > 0 && spec.when_can_borrow == FungibilityPolicy::kTryNextFlavor;
+}
+
+// One try with given counts.
+class Attempt {
+ public:
+  Attempt(const State& state, const Books& books, const Gang& gang, int queue, const std::vector<int>& start,
+          const Plan* chosen)
+      : state_(state), books_(books), gang_(gang), queue_(queue), start_(start), chosen_(chosen) {}
+
+  Plan Run(const std::vector<int32_t>& counts);
+
+ private:
+  const engine::ClusterQueue& spec() const { return state_.SpecOf(queue_); }
+  bool AssignPodSet(size_t index);
+  bool Suits(size_t index, const std::string& flavor) const;
+  Rank RankOf(const std::string& flavor, const std::map<std::string, Amount>& requests, std::set<Fr>* lacking,
+              int* borrow) const;
+  Rank RankOf(Fr fr, Amount amount) const;
+
+  struct Found {
+    Rank rank;
+    int borrow = 0;
+    int tried = Scan::kLast;
+    std::string flavor;
+    std::set<Fr> lacking;
+  };
+  Found FindFlavor(size_t index, size_t group, const std::map<std::string, Amount>& requests) const;
+
+  const State& state_;
+  const Books& books_;
+  const Gang& gang_;
+  int queue_;
+  const std::vector<int>& start_;
+  const Plan* chosen_;
+  Plan out_;
+};
+
+Plan Attempt::Run(const std::vector<int32_t>& counts) {
+  out_.counts = counts;
+  out_.flavors.resize(counts.size());
+  out_.tried.assign(counts.size() * spec().resource_groups.size(), Scan::kNone);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (AssignPodSet(i)) continue;
+    out_.mode = Mode::kNoFit;
+    break;
+  }
+  if (out_.NeedsOthersToGo()) {
+    out_.victims = FindVictims(state_, books_, gang_, queue_, out_.needs, out_.lacking);
+  }
+  return out_;
+}
+
+bool Attempt::AssignPodSet(size_t index) {
+  const std::vector<engine::ResourceGroup>& groups = spec().resource_groups;
+  std::map<std::string, Amount> requests;
+  for (const auto& [resource, amount] : gang_.spec.pod_sets[index].shape->requests) {
+    requests[resource] = amount * out_.counts[index];
+  }
+  std::set<std::string> covered;
+  for (const engine::ResourceGroup& group : groups) {
+    covered.insert(group.covered_resources.begin(), group.covered_resources.end());
+  }
+  if (covered.contains("pods")) requests["pods"] = Amount{out_.counts[index]};
+  for (const auto& [resource, amount] : requests) {
+    if (!covered.contains(resource) && amount != Amount{0}) return false;
+  }
+  std::vector<Found> found(groups.size());
+  std::vector<std::map<std::string, Amount>> asked(groups.size());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const std::string& resource : groups[g].covered_resources) {
+      if (const auto it = requests.find(resource); it != requests.end()) asked[g].insert(*it);
+    }
+    if (asked[g].empty()) continue;
+    found[g] = FindFlavor(index, g, asked[g]);
+    if (found[g].rank.mode == Mode::kNoFit) return false;
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (asked[g].empty()) continue;
+    out_.mode = std::min(out_.mode, found[g].rank.mode);
+    out_.borrow = std::max(out_.borrow, found[g].borrow);
+    out_.tried[index * groups.size() + g] = found[g].tried;
+    out_.lacking.insert(found[g].lacking.begin(), found[g].lacking.end());
+    for (const auto& [resource, amount] : asked[g]) {
+      out_.flavors[index][resource] = found[g].flavor;
+      out_.needs[state_.tree.FrOf(found[g].flavor, resource)] += amount;
+    }
+  }
+  return true;
+}
+
+Attempt::Found Attempt::FindFlavor(size_t index, size_t group, const std::map<std::string, Amount>& requests) const {
+  const std::vector<engine::FlavorQuotas>& flavors = spec().resource_groups[group].flavors;
+  const size_t at = index * spec().resource_groups.size() + group;
+  const size_t first = at < start_.size() && start_[at] >= 0 ? static_cast<size_t>(start_[at]) + 1 : 0;
+  Found best;
+  int tried = Scan::kLast;
+  for (size_t i = first; i < flavors.size(); ++i) {
+    const std::string& flavor = flavors[i].flavor;
+    tried = i + 1 == flavors.size() ? Scan::kLast : static_cast<int>(i);
+    if (chosen_ != nullptr && chosen_->flavors[index].at(requests.begin()->first) != flavor) continue;
+    if (!Suits(index, flavor)) continue;
+    Found here;
+    here.flavor = flavor;
+    here.rank = RankOf(flavor, requests, &here.lacking, &here.borrow);
+    if (here.rank.mode == Mode::kNoFit) continue;
+    const bool further = LooksFurther(here.rank, spec());
+    if (!further || IsBetter(here.rank, best.rank, spec().preference)) best = here;
+    if (!further) break;
+  }
+  best.tried = tried;
+  return best;
+}
+
+bool Attempt::Suits(size_t index, const std::string& name) const {
+  const auto flavor = state_.flavors.find(name);
+  if (flavor == state_.flavors.end()) return false;
+  const gang::Shape& shape = *gang_.spec.pod_sets[index].shape;
+  return gang::FirstUntolerated(flavor->second.node_taints, shape.tolerations, flavor->second.tolerations) == nullptr &&
+         gang::MismatchedSelector(shape, flavor->second.node_labels) == nullptr &&
+         gang::MatchesAffinity(shape, flavor->second.node_labels);
+}
+
+Rank Attempt::RankOf(const std::string& flavor, const std::map<std::string, Amount>& requests, std::set<Fr>* lacking,
+                     int* borrow) const {
+  Rank worst{Mode::kFit, 0};
+  for (const auto& [resource, amount] : requests) {
+    const Fr fr = state_.tree.FrOf(flavor, resource);
+    const auto assumed = out_.needs.find(fr);
+    const Rank rank = RankOf(fr, amount + (assumed == out_.needs.end() ? Amount{0} : assumed->second));
+    if (rank.mode == Mode::kNoFit) return rank;
+    if (rank.mode != Mode::kFit) lacking->insert(fr);
+    *borrow = std::max(*borrow, rank.borrow);
+    if (IsBetter(worst, rank, spec().preference)) worst = rank;
+  }
+  return worst;
+}
+
+Rank Attempt::RankOf(Fr fr, Amount amount) const {
+  if (amount > state_.tree.Potential(queue_, fr)) return {Mode::kNoFit, 0};
+  const Level level = books_.planned.LevelOf(queue_, fr, amount);
+  if (books_.Fits(queue_, {{fr, amount}})) return {Mode::kFit, level.height};
+  const bool may_preempt_borrowing = state_.fair_sharing.has_value()
+                                         ? spec().reclaim_within_cohort != PreemptionPolicy::kNever
+                                         : spec().borrow_within_cohort.policy != PreemptionPolicy::kNever;
+  if (amount > state_.tree.QuotaOf(queue_, fr).nominal && !level.may_reclaim && !may_preempt_borrowing) {
+    return {Mode::kNoFit, 0};
+  }
+  const Victims victims = FindVictims(state_, books_, gang_, queue_, {{fr, amount}}, {fr});
+  Usage after = books_.planned;
+  bool own = victims.waits_in_own;
+  for (const Target& target : victims.targets) {
+    after.Remove(state_.HeldIn(*target.gang), state_.AmountsOf(*target.gang));
+    own = own || state_.HeldIn(*target.gang) == queue_;
+  }
+  const int height = after.LevelOf(queue_, fr, amount).height;
+  if (!victims.Found()) return {Mode::kNoCandidates, height};
+  return {own ? Mode::kPreempt : Mode::kReclaim, height};
+}
+
+std::vector<int32_t> FullCounts(const Gang& gang) {
+  std::vector<int32_t> counts;
+  for (const engine::PodSet& pod_set : gang.spec.pod_sets) counts.push_back(pod_set.count);
+  return counts;
+}
+
+}  // namespace
+
+Plan MakePlan(const State& state, const Books& books, const Gang& gang, int queue, const std::vector<int>& start) {
+  const auto with = [&](const std::vector<int32_t>& counts) {
+    return Attempt(state, books, gang, queue, start, nullptr).Run(counts);
+  };
+  const std::vector<int32_t> full = FullCounts(gang);
+  Plan whole = with(full);
+  if (whole.IsPossible()) return whole;
+  std::vector<int64_t> spare;
+  int64_t total = 0;
+  for (const engine::PodSet& pod_set : gang.spec.pod_sets) {
+    spare.push_back(pod_set.min_count.has_value() ? std::max(0, pod_set.count - *pod_set.min_count) : 0);
+    total += spare.back();
+  }
+  // The smallest reduction that is found by halving, as the reference does, though fewer pods need not fit where more
+  // do.
+  std::optional<Plan> best;
+  for (int64_t low = 0, high = total + 1; total > 0 && low < high;) {
+    const int64_t middle = (low + high) / 2;
+    std::vector<int32_t> counts = full;
+    for (size_t k = 0; k < counts.size(); ++k) counts[k] -= static_cast<int32_t>(spare[k] * middle / total);
+    Plan plan = with(counts);
+    if (plan.IsPossible()) {
+      best = std::move(plan);
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return best.has_value() ? *best : whole;
+}
+
+Plan PlanAgain(const State& state, const Books& books, const Gang& gang, int queue, const Plan& chosen) {
+  return Attempt(state, books, gang, queue, {}, &chosen).Run(chosen.counts);
+}
+
+}  // namespace muster::cli::model
