@@ -182,6 +182,7 @@ Expected PassJudge::RunTrees(model::State* state) const {
     Expected expected = model::RunPass(state, root, number_, turn_, now_);
     std::move(expected.admitted.begin(), expected.admitted.end(), std::back_inserter(all.admitted));
     std::move(expected.evicted.begin(), expected.evicted.end(), std::back_inserter(all.evicted));
+    all.waiting.merge(expected.waiting);
     all.goes_on = all.goes_on || expected.goes_on;
   }
   return all;
@@ -216,6 +217,7 @@ void PassJudge::BeforePass(const engine::EngineSet& engine, WallTime now) {
     }
   }
   expected_ = LinesOf(expected);
+  waiting_ = std::move(expected.waiting);
 }
 
 void PassJudge::AfterPass(const std::vector<engine::Decision>& decisions) {
@@ -233,9 +235,17 @@ void PassJudge::AfterPass(const std::vector<engine::Decision>& decisions) {
   for (const std::string& line : missing) faults_.push_back("by the rules, and not decided: " + line);
   for (const std::string& line : extra) faults_.push_back("decided, and not by the rules: " + line);
   for (const engine::Decision& decision : decisions) {
+    if (const auto* hold = std::get_if<engine::Hold>(&decision)) CheckReason(*hold);
     if (const auto* admit = std::get_if<engine::Admit>(&decision)) CarryOut(*admit);
     if (const auto* evict = std::get_if<engine::Evict>(&decision)) CarryOut(*evict);
   }
+}
+
+void PassJudge::CheckReason(const engine::Hold& hold) {
+  const auto expected = waiting_.find(hold.uid);
+  if (hold.growth || expected == waiting_.end() || expected->second == hold.reason.code) return;
+  faults_.push_back("waits with reason " + std::string(engine::Name(hold.reason.code)) + ", and not " +
+                    std::string(engine::Name(expected->second)) + ": " + NameOf(hold.uid));
 }
 
 void PassJudge::CheckQuota(const std::vector<engine::Decision>& decisions) {

@@ -1,5 +1,6 @@
 // Whether each pass decided what it had to: a second scheduler, as plain as the rules are and without any code of the
-// engine, is told the same and says who must be admitted where, and who must go for whom.
+// engine, is told the same and says who must be admitted where, who must go for whom, and why those wait who were
+// looked at.
 //
 // Its state is the engine's at each pass, so that whatever went another way than recorded is judged by the rules all
 // the same, those of docs/kueue-compatibility.md among them. Threading: not thread-safe.
@@ -56,6 +57,7 @@ class PassJudge {
   model::Expected RunTrees(model::State* state) const;
   std::optional<model::State> WithoutRooms() const;
   bool AnythingAdmittedSince(WallTime time, int queue) const;
+  void CheckReason(const engine::Hold& hold);
   // What can be said where places decide: admissions fit the quota, and policies let the evicted be evicted.
   void CheckQuota(const std::vector<engine::Decision>& decisions);
   bool MayEvict(const model::Books& books, const engine::Evict& evict) const;
@@ -73,6 +75,7 @@ class PassJudge {
   int64_t turn_ = 0;
   int64_t passes_ = 0;
   Lines expected_;
+  std::map<std::string, engine::ReasonCode> waiting_;  // by uid, as expected
   bool room_mattered_ = false;
   std::vector<std::string> faults_;
 };

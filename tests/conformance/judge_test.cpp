@@ -195,6 +195,23 @@ TEST_CASE("one victim too many, or for another reason, is noticed") {
   }
 }
 
+// 1 of 2 in use, and who asks for 2 may evict nobody: it waits for quota. It would fit if nobody were there.
+TEST_CASE("a wrong reason of waiting is noticed") {
+  World world;
+  world.Submit("first", 1, 0);
+  world.PassAsDecided();
+  world.Submit("second", 2, 0);
+  std::vector<engine::Decision> decisions = world.Pass();
+  REQUIRE(!decisions.empty());
+  auto* hold = std::get_if<engine::Hold>(&decisions.front());
+  REQUIRE(hold != nullptr);
+  CHECK(hold->reason.code == engine::ReasonCode::kWaitingForQuota);
+  hold->reason.code = engine::ReasonCode::kExceedsMaxQuota;
+  world.judge.AfterPass(decisions);
+  CHECK(world.judge.faults() ==
+        std::vector<std::string>{"waits with reason ExceedsMaxQuota, and not WaitingForQuota: second"});
+}
+
 TEST_CASE("whoever waits at rest although it fits is noticed") {
   World world;
   world.Submit("first", 2, 0);

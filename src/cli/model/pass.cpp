@@ -207,6 +207,7 @@ void Pass::Nominate() {
     Gang* head = state_.IsActive(queue) ? state_.HeadOf(queue) : nullptr;
     if (head == nullptr) continue;
     if (!state_.NamespaceMatches(queue, *head)) {
+      expected_.waiting[head->spec.uid] = engine::ReasonCode::kMisconfigured;
       Park(head);
     } else if (!head->spec.invalid.empty()) {
       if (state_.SpecOf(queue).queueing_strategy == QueueingStrategy::kBestEffortFIFO) Park(head);
@@ -342,6 +343,7 @@ void Pass::ParkWithEquals(Gang* gang) {
 }
 
 void Pass::OnNoFit(const Entry& entry) {
+  expected_.waiting[entry.gang->spec.uid] = entry.plan.code;
   const bool whole = StartOf(entry.gang->scan.tried).empty();
   const bool goes_on = KeepScan(entry);
   if (!StartOf(entry.gang->scan.tried).empty()) {
@@ -360,10 +362,12 @@ void Pass::OnNoFit(const Entry& entry) {
 
 void Pass::OnLost(Entry* entry) {
   entry->lost = true;
+  expected_.waiting[entry->gang->spec.uid] = engine::ReasonCode::kWaitingForQuota;
   if (KeepScan(*entry)) expected_.goes_on = true;
 }
 
 void Pass::WaitForVictims(Gang* gang) {
+  expected_.waiting[gang->spec.uid] = engine::ReasonCode::kWaitingForPreemptedWorkloads;
   if (SpecOf(*gang).queueing_strategy == QueueingStrategy::kStrictFIFO) return;
   state_.MemoryOf(gang->waits_in).preemptor = gang->spec.uid;
   Park(gang);

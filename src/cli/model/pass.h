@@ -5,7 +5,7 @@
 // Threading: owned by its user.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +27,8 @@ struct Evicted {
 struct Expected {
   std::vector<Admitted> admitted;
   std::vector<Evicted> evicted;
+  // Of those that were nominated and wait: by uid, why.
+  std::map<std::string, engine::ReasonCode> waiting;
   bool goes_on = false;  // another pass could decide something
 };
 

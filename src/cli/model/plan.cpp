@@ -1,6 +1,8 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace muster::cli::model {
 
@@ -10,10 +12,18 @@ using engine::FungibilityPolicy;
 using engine::FungibilityPreference;
 using engine::PreemptionPolicy;
 
+using engine::ReasonCode;
+
 struct Rank {
   Mode mode = Mode::kNoFit;
   int borrow = 0;
+  ReasonCode code = ReasonCode::kWaitingForQuota;  // where the mode is kNoFit
 };
+
+// The worse a reason, the longer it will last.
+int SeverityOf(ReasonCode code) {
+  return code == ReasonCode::kNoMatchingFlavor ? 2 : code == ReasonCode::kExceedsMaxQuota ? 1 : 0;
+}
 
 bool IsBetter(const Rank& a, const Rank& b, FungibilityPreference preference) {
   for (const Mode worst : {Mode::kNoFit, Mode::kNoCandidates}) {
@@ -44,9 +54,11 @@ class Attempt {
 
  private:
   const engine::ClusterQueue& spec() const { return state_.SpecOf(queue_); }
+  std::vector<std::pair<std::string, Amount>> RequestsOf(size_t index) const;
+  std::optional<size_t> GroupOf(const std::string& resource) const;
   bool AssignPodSet(size_t index);
   bool Suits(size_t index, const std::string& flavor) const;
-  Rank RankOf(const std::string& flavor, const std::map<std::string, Amount>& requests, std::set<Fr>* lacking,
+  Rank RankOf(const engine::FlavorQuotas& flavor, const std::map<std::string, Amount>& requests, std::set<Fr>* lacking,
               int* borrow) const;
   Rank RankOf(Fr fr, Amount amount) const;
 
@@ -78,44 +90,59 @@ Plan Attempt::Run(const std::vector<int32_t>& counts) {
     break;
   }
   if (out_.NeedsOthersToGo()) {
+    out_.code = ReasonCode::kWaitingForQuota;
     out_.victims = FindVictims(state_, books_, gang_, queue_, out_.needs, out_.lacking);
   }
   return out_;
 }
 
-bool Attempt::AssignPodSet(size_t index) {
-  const std::vector<engine::ResourceGroup>& groups = spec().resource_groups;
-  std::map<std::string, Amount> requests;
+// By name, `pods` at the end.
+std::vector<std::pair<std::string, Amount>> Attempt::RequestsOf(size_t index) const {
+  std::vector<std::pair<std::string, Amount>> requests;
   for (const auto& [resource, amount] : gang_.spec.pod_sets[index].shape->requests) {
-    requests[resource] = amount * out_.counts[index];
+    requests.emplace_back(resource, amount * out_.counts[index]);
   }
-  std::set<std::string> covered;
-  for (const engine::ResourceGroup& group : groups) {
-    covered.insert(group.covered_resources.begin(), group.covered_resources.end());
+  if (GroupOf("pods").has_value()) requests.emplace_back("pods", Amount{out_.counts[index]});
+  return requests;
+}
+
+std::optional<size_t> Attempt::GroupOf(const std::string& resource) const {
+  const std::vector<engine::ResourceGroup>& groups = spec().resource_groups;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<std::string>& covered = groups[g].covered_resources;
+    if (std::find(covered.begin(), covered.end(), resource) != covered.end()) return g;
   }
-  if (covered.contains("pods")) requests["pods"] = Amount{out_.counts[index]};
+  return std::nullopt;
+}
+
+bool Attempt::AssignPodSet(size_t index) {
+  const std::vector<std::pair<std::string, Amount>> requests = RequestsOf(index);
+  std::map<size_t, std::map<std::string, Amount>> asked;  // by group
   for (const auto& [resource, amount] : requests) {
-    if (!covered.contains(resource) && amount != Amount{0}) return false;
+    if (const std::optional<size_t> group = GroupOf(resource)) asked[*group][resource] = amount;
   }
-  std::vector<Found> found(groups.size());
-  std::vector<std::map<std::string, Amount>> asked(groups.size());
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (const std::string& resource : groups[g].covered_resources) {
-      if (const auto it = requests.find(resource); it != requests.end()) asked[g].insert(*it);
+  std::map<size_t, Found> found;
+  for (const auto& [resource, amount] : requests) {
+    const std::optional<size_t> group = GroupOf(resource);
+    if (!group.has_value()) {
+      if (amount == Amount{0}) continue;
+      out_.code = ReasonCode::kNoMatchingFlavor;
+      return false;
     }
-    if (asked[g].empty()) continue;
-    found[g] = FindFlavor(index, g, asked[g]);
-    if (found[g].rank.mode == Mode::kNoFit) return false;
+    if (found.contains(*group)) continue;
+    const Found& here = found[*group] = FindFlavor(index, *group, asked[*group]);
+    if (here.rank.mode != Mode::kNoFit) continue;
+    out_.code = here.rank.code;
+    return false;
   }
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (asked[g].empty()) continue;
-    out_.mode = std::min(out_.mode, found[g].rank.mode);
-    out_.borrow = std::max(out_.borrow, found[g].borrow);
-    out_.tried[index * groups.size() + g] = found[g].tried;
-    out_.lacking.insert(found[g].lacking.begin(), found[g].lacking.end());
-    for (const auto& [resource, amount] : asked[g]) {
-      out_.flavors[index][resource] = found[g].flavor;
-      out_.needs[state_.tree.FrOf(found[g].flavor, resource)] += amount;
+  for (const auto& [group, here] : found) {
+    out_.mode = std::min(out_.mode, here.rank.mode);
+    out_.borrow = std::max(out_.borrow, here.borrow);
+    out_.tried[index * spec().resource_groups.size() + group] = here.tried;
+    out_.lacking.insert(here.lacking.begin(), here.lacking.end());
+    for (const auto& [resource, amount] : asked[group]) {
+      out_.flavors[index][resource] = here.flavor;
+      out_.needs[state_.tree.FrOf(here.flavor, resource)] += amount;
     }
   }
   return true;
@@ -127,20 +154,31 @@ Attempt::Found Attempt::FindFlavor(size_t index, size_t group, const std::map<st
   const size_t first = at < start_.size() && start_[at] >= 0 ? static_cast<size_t>(start_[at]) + 1 : 0;
   Found best;
   int tried = Scan::kLast;
+  std::optional<ReasonCode> code;  // the least severe
+  const auto note = [&code](ReasonCode other) {
+    if (!code.has_value() || SeverityOf(other) < SeverityOf(*code)) code = other;
+  };
   for (size_t i = first; i < flavors.size(); ++i) {
     const std::string& flavor = flavors[i].flavor;
     tried = i + 1 == flavors.size() ? Scan::kLast : static_cast<int>(i);
     if (chosen_ != nullptr && chosen_->flavors[index].at(requests.begin()->first) != flavor) continue;
-    if (!Suits(index, flavor)) continue;
+    if (!Suits(index, flavor)) {
+      note(ReasonCode::kNoMatchingFlavor);
+      continue;
+    }
     Found here;
     here.flavor = flavor;
-    here.rank = RankOf(flavor, requests, &here.lacking, &here.borrow);
-    if (here.rank.mode == Mode::kNoFit) continue;
+    here.rank = RankOf(flavors[i], requests, &here.lacking, &here.borrow);
+    if (here.rank.mode == Mode::kNoFit) {
+      note(here.rank.code);
+      continue;
+    }
     const bool further = LooksFurther(here.rank, spec());
     if (!further || IsBetter(here.rank, best.rank, spec().preference)) best = here;
     if (!further) break;
   }
   best.tried = tried;
+  if (best.rank.mode == Mode::kNoFit) best.rank.code = code.value_or(ReasonCode::kNoMatchingFlavor);
   return best;
 }
 
@@ -153,13 +191,16 @@ bool Attempt::Suits(size_t index, const std::string& name) const {
          gang::MatchesAffinity(shape, flavor->second.node_labels);
 }
 
-Rank Attempt::RankOf(const std::string& flavor, const std::map<std::string, Amount>& requests, std::set<Fr>* lacking,
-                     int* borrow) const {
+// In the order of the ClusterQueue: the first that never fits says why.
+Rank Attempt::RankOf(const engine::FlavorQuotas& flavor, const std::map<std::string, Amount>& requests,
+                     std::set<Fr>* lacking, int* borrow) const {
   Rank worst{Mode::kFit, 0};
-  for (const auto& [resource, amount] : requests) {
-    const Fr fr = state_.tree.FrOf(flavor, resource);
+  for (const engine::ResourceQuota& quota : flavor.resources) {
+    const auto request = requests.find(quota.resource);
+    if (request == requests.end()) continue;
+    const Fr fr = state_.tree.FrOf(flavor.flavor, quota.resource);
     const auto assumed = out_.needs.find(fr);
-    const Rank rank = RankOf(fr, amount + (assumed == out_.needs.end() ? Amount{0} : assumed->second));
+    const Rank rank = RankOf(fr, request->second + (assumed == out_.needs.end() ? Amount{0} : assumed->second));
     if (rank.mode == Mode::kNoFit) return rank;
     if (rank.mode != Mode::kFit) lacking->insert(fr);
     *borrow = std::max(*borrow, rank.borrow);
@@ -169,7 +210,7 @@ Rank Attempt::RankOf(const std::string& flavor, const std::map<std::string, Amou
 }
 
 Rank Attempt::RankOf(Fr fr, Amount amount) const {
-  if (amount > state_.tree.Potential(queue_, fr)) return {Mode::kNoFit, 0};
+  if (amount > state_.tree.Potential(queue_, fr)) return {Mode::kNoFit, 0, ReasonCode::kExceedsMaxQuota};
   const Level level = books_.planned.LevelOf(queue_, fr, amount);
   if (books_.Fits(queue_, {{fr, amount}})) return {Mode::kFit, level.height};
   const bool may_preempt_borrowing = state_.fair_sharing.has_value()

@@ -47,6 +47,8 @@ bool FitsIn(const Usage& usage, int queue, const Amounts& needs, bool may_borrow
 struct Plan {
   Mode mode = Mode::kFit;  // the worst of all
   int borrow = 0;          // the highest of all
+  // Why it waits, unless it fits.
+  engine::ReasonCode code = engine::ReasonCode::kWaitingForQuota;
   std::vector<int32_t> counts;
   std::vector<std::map<std::string, std::string>> flavors;  // by pod set: resource -> flavor
   Amounts needs;
