@@ -48,6 +48,7 @@ std::vector<Kind> DefaultKinds() {
       BuiltIn("", "v1", "namespaces", "Namespace", false, true, Generation::kNone),
       BuiltIn("", "v1", "configmaps", "ConfigMap", true, false, Generation::kNone),
       BuiltIn("", "v1", "limitranges", "LimitRange", true, false, Generation::kNone),
+      BuiltIn("", "v1", "resourcequotas", "ResourceQuota", true, true, Generation::kNone),
       BuiltIn("", "v1", "nodes", "Node", false, true, Generation::kNone),
       BuiltIn("", "v1", "pods", "Pod", true, true, Generation::kNone),
       BuiltIn("batch", "v1", "jobs", "Job", true, true, Generation::kSpec),

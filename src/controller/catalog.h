@@ -34,6 +34,7 @@ struct Catalog {
   std::map<std::string, WatchedRuntimeClass, std::less<>> runtime_classes;
   PriorityClasses workload_priority_classes;
   PriorityClasses pod_priority_classes;
+  bool charges_pods = false;  // ResourceQuotas are looked at
   // Counts changes of what a workload's requests, priority or being managed depend on.
   uint64_t version = 1;
 

@@ -111,6 +111,26 @@ Amount DecodeAmount(JsonValue quantity, std::string_view resource) {
   return quantity.present() ? DecodeQuantity(quantity).ToAmount(resource) : Amount{};
 }
 
+namespace {
+
+// As the scope CrossNamespacePodAffinity has it.
+bool ReachesOtherNamespaces(JsonValue affinity) {
+  bool reaches = false;
+  const auto see = [&reaches](JsonValue term) {
+    bool names_some = false;
+    term["namespaces"].ForEach([&names_some](JsonValue) { names_some = true; });
+    reaches = reaches || names_some || term["namespaceSelector"].present();
+  };
+  for (const std::string_view kind : {"podAffinity", "podAntiAffinity"}) {
+    affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"].ForEach(see);
+    affinity[kind]["preferredDuringSchedulingIgnoredDuringExecution"].ForEach(
+        [&see](JsonValue weighted) { see(weighted["podAffinityTerm"]); });
+  }
+  return reaches;
+}
+
+}  // namespace
+
 PodTemplate DecodePodTemplate(JsonValue pod_template) {
   const JsonValue spec = pod_template["spec"];
   PodTemplate pod;
@@ -127,6 +147,8 @@ PodTemplate DecodePodTemplate(JsonValue pod_template) {
   });
   pod.tolerations = DecodeTolerations(spec["tolerations"]);
   pod.priority_class_name = spec["priorityClassName"].String();
+  pod.active_deadline = spec["activeDeadlineSeconds"].OptionalInt().has_value();
+  pod.cross_namespace_affinity = ReachesOtherNamespaces(spec["affinity"]);
   return pod;
 }
 
@@ -159,6 +181,12 @@ ShapedPod MakeShape(const PodTemplate& pod, const RequestContext& context, std::
   shaped.shape.node_selector = pod.node_selector;
   shaped.shape.required_affinity = pod.required_affinity;
   shaped.shape.tolerations = pod.tolerations;
+  if (context.charged) {
+    gang::PodCharge& charge = shaped.shape.charge.emplace(gang::ChargeOf(resources));
+    charge.terminating = pod.active_deadline;
+    charge.cross_namespace_affinity = pod.cross_namespace_affinity;
+    charge.priority_class = pod.priority_class_name.empty() ? context.default_priority_class : pod.priority_class_name;
+  }
   for (const gang::ResourceProblem& problem : gang::RequestsAboveLimits(resources)) {
     shaped.invalid.push_back(Invalid(engine::ObstacleKind::kRequestsExceedLimits, pod_set, problem));
   }

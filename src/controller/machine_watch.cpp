@@ -44,11 +44,26 @@ std::vector<std::shared_ptr<const T>> PodsOf(const std::string& gang, const Pods
 
 }  // namespace
 
-MachineWatch::MachineWatch(Deps deps) : deps_(std::move(deps)), needed_(deps_.check_machines) {
+MachineWatch::MachineWatch(Deps deps) : deps_(std::move(deps)), quotas_(QuotaDeps()), needed_(deps_.check_machines) {
+  deps_.catalog->charges_pods = deps_.check_machines;
   WatchTopologies(deps_.informers);
   WatchNodes(deps_.informers);
   WatchPods(deps_.informers);
   WatchUnbound(deps_.informers);
+}
+
+ResourceQuotas::Deps MachineWatch::QuotaDeps() {
+  ResourceQuotas::Deps deps;
+  deps.informers = deps_.informers;
+  deps.on = deps_.check_machines;
+  deps.lag = kTransit;
+  deps.apply = deps_.apply;
+  deps.for_each_pod = [this](const std::string& gang, const std::function<void(const GangPod&)>& visit) {
+    for (const auto& pod : Bound(gang)) visit(*pod);
+    for (const auto& pod : Unbound(gang)) visit(*pod);
+  };
+  deps.uid_of = [this](const std::string& gang) { return UidOf(gang); };
+  return deps;
 }
 
 void MachineWatch::WatchTopologies(const InformerDeps& deps) {
@@ -131,7 +146,9 @@ void MachineWatch::PodChanged(const GangPod& pod, const GangPod* previous, PodsB
 }
 
 void MachineWatch::GangChanged(const std::string& gang) {
-  if (!gang.empty()) deps_.gang_changed(gang);
+  if (gang.empty()) return;
+  quotas_.GangChanged(gang);
+  deps_.gang_changed(gang);
 }
 
 std::vector<std::shared_ptr<const UnboundPod>> MachineWatch::Unbound(const std::string& gang) const {
@@ -186,6 +203,7 @@ void MachineWatch::AwaitComplete() {
 }
 
 void MachineWatch::Lead() {
+  quotas_.Lead();
   complete_ = needed_ && nodes_->synced() && pods_->synced();
   if (complete_) TellAll();
 }

@@ -1,5 +1,5 @@
 // What machines there are, what is on them, and how Topologies arrange them: Nodes, pods on them and Topologies as
-// events of the engine.
+// events of the engine; and what namespaces let in (resource_quotas.h).
 //
 // There are many nodes and pods, so they are watched only where somebody asks for them: machines are checked, or a
 // ResourceFlavor has a Topology; with them the pods of gangs that no node has yet. Nothing is told of nodes before all
@@ -18,6 +18,7 @@
 #include "catalog.h"
 #include "informers.h"
 #include "muster/engine/engine.h"
+#include "resource_quotas.h"
 #include "watched_machines.h"
 
 namespace muster::controller {
@@ -56,6 +57,7 @@ class MachineWatch {
   template <typename Visit>
   void ForEach(Visit visit) const {
     visit("Topology", *topologies_);
+    quotas_.ForEach(visit);
     if (!needed_) return;
     visit("Node", *nodes_);
     visit("Pod", *pods_);
@@ -74,6 +76,7 @@ class MachineWatch {
   void PodReturned(const std::string& json) { unbound_->Observe(json); }
 
  private:
+  ResourceQuotas::Deps QuotaDeps();
   void WatchTopologies(const InformerDeps& deps);
   void WatchNodes(const InformerDeps& deps);
   void WatchPods(const InformerDeps& deps);
@@ -93,6 +96,7 @@ class MachineWatch {
   Informer<WatchedNode> nodes_;
   Informer<WatchedPod> pods_;
   Informer<UnboundPod> unbound_;
+  ResourceQuotas quotas_;
   PodsByGang bound_of_;
   PodsByGang unbound_of_;
   std::map<std::string, std::shared_ptr<const UnboundPod>> in_transit_;  // by uid: in none of the two watches

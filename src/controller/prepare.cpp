@@ -35,6 +35,9 @@ RequestContext ContextOf(const std::string& ns, const PodTemplate& pod, const Ca
   if (const auto it = catalog.runtime_classes.find(pod.resources.runtime_class); it != catalog.runtime_classes.end()) {
     context.class_overhead = &it->second.overhead;
   }
+  context.charged = catalog.charges_pods;
+  const PriorityClass* by_default = GlobalDefault(catalog.pod_priority_classes);
+  if (context.charged && by_default != nullptr) context.default_priority_class = by_default->meta.name;
   return context;
 }
 

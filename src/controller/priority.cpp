@@ -14,16 +14,15 @@ Priority FromPodClass(const PriorityClass& from) {
   return {from.value, PriorityClassRef{std::string(kPodGroup), "PriorityClass", from.meta.name}};
 }
 
-// Several defaults: the lowest counts, as for pods.
-const PriorityClass* GlobalDefault(const PriorityClasses& classes) {
+}  // namespace
+
+const PriorityClass* GlobalDefault(const PriorityClasses& pod_classes) {
   const PriorityClass* out = nullptr;
-  for (const auto& [name, candidate] : classes) {
+  for (const auto& [name, candidate] : pod_classes) {
     if (candidate.global_default && (out == nullptr || candidate.value < out->value)) out = &candidate;
   }
   return out;
 }
-
-}  // namespace
 
 absl::StatusOr<PriorityClass> DecodePriorityClass(std::string_view json) {
   k8s::JsonDocument document(json);

@@ -84,6 +84,7 @@ std::string PlacementText(const gang::PlacementProblem& p) {
 
 // What the workload itself asks for is no number of the cluster's: it changes with the workload alone.
 bool AsksTheSame(const Obstacle& a, const Obstacle& b) {
+  if (a.kind == ObstacleKind::kResourceQuota && a.requested != b.requested) return false;
   if (!a.machines.has_value() || !b.machines.has_value()) return a.machines.has_value() == b.machines.has_value();
   return a.machines->wanted == b.machines->wanted;
 }
@@ -157,10 +158,27 @@ std::string PodSetText(const Obstacle& o) {
     case ObstacleKind::kRuntimeClassMissing:
     case ObstacleKind::kOriginalQueue:
     case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kResourceQuota:
+    case ObstacleKind::kResourceQuotaUnset:
     case ObstacleKind::kChecksPending:
       return "";
   }
   CheckFailed(__FILE__, __LINE__, "known obstacle kind");
+}
+
+// An amount of a ResourceQuota's limit.
+std::string LimitText(const Obstacle& o, Amount amount) {
+  return FormatAmount(gang::ResourceOfLimit(o.resource), amount);
+}
+
+// In the words that the API server has for it.
+std::string ExceededQuota(const Obstacle& o) {
+  if (o.kind == ObstacleKind::kResourceQuotaUnset) {
+    return Cat("failed quota: ", o.object, ": must specify ", o.resource, " in pod set ", o.pod_set);
+  }
+  const auto amount = [&o](Amount of) { return Cat(o.resource, "=", LimitText(o, of)); };
+  return Cat("exceeded quota: ", o.object, ", requested: ", amount(o.requested), ", used: ", amount(o.used + o.assumed),
+             ", limited: ", amount(o.limit));
 }
 
 // An obstacle in the way of the whole workload: a message of its own.
@@ -209,6 +227,9 @@ std::string WholeText(const Obstacle& o) {
     case ObstacleKind::kChecksPending:
       return Cat("quota is reserved in ClusterQueue ", o.object, ", and ",
                  o.names.size() == 1 ? "this check is" : "these checks are", " not ready: ", Joined(o.names));
+    case ObstacleKind::kResourceQuota:
+    case ObstacleKind::kResourceQuotaUnset:
+      return ExceededQuota(o);
     case ObstacleKind::kResourceNotCovered:
     case ObstacleKind::kFlavorNotFound:
     case ObstacleKind::kUntoleratedTaint:
@@ -377,6 +398,29 @@ std::string VictimsText(const Reason& reason, const Obstacle& o) {
                              : std::string("the room is not kept for it any more"));
 }
 
+std::string ResourceQuotaText(const Obstacle& o) {
+  if (o.kind == ObstacleKind::kResourceQuotaUnset) {
+    return Cat("ResourceQuota ", o.object, " lets in only pods whose containers all specify ", o.resource,
+               ", and one of pod set ", o.pod_set, " does not");
+  }
+  const std::string to_come =
+      o.assumed > Amount{} ? Cat(", and ", LimitText(o, o.assumed), " is for pods that are still to come") : "";
+  return Cat("all its pods together ask for ", LimitText(o, o.requested), " of ", o.resource, ": of ResourceQuota ",
+             o.object, " ", LimitText(o, o.used), " of ", LimitText(o, o.limit), " is used", to_come);
+}
+
+// Why the pods do not suit the flavor.
+std::string MismatchText(const Obstacle& o) {
+  if (o.kind == ObstacleKind::kUntoleratedTaint) {
+    return Cat("pod set ", o.pod_set, " does not tolerate the taint ", o.object, " of flavor ", o.flavor);
+  }
+  if (o.kind == ObstacleKind::kNodeSelectorMismatch) {
+    return Cat("the node selector of pod set ", o.pod_set, " wants ", o.object, ", and flavor ", o.flavor,
+               " has another value");
+  }
+  return Cat("the required node affinity of pod set ", o.pod_set, " excludes flavor ", o.flavor);
+}
+
 // `o`: the decisive obstacle.
 std::string WaitText(const Reason& reason, const Obstacle& o) {
   switch (engine::WaitCodeOf(reason)) {
@@ -393,12 +437,9 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
     case WaitCode::kFlavorMissing:
       return o.kind == ObstacleKind::kClusterQueueInactive ? InactiveText(o) : PodSetText(o);
     case WaitCode::kUntoleratedTaint:
-      return Cat("pod set ", o.pod_set, " does not tolerate the taint ", o.object, " of flavor ", o.flavor);
     case WaitCode::kNodeSelectorMismatch:
-      return Cat("the node selector of pod set ", o.pod_set, " wants ", o.object, ", and flavor ", o.flavor,
-                 " has another value");
     case WaitCode::kNodeAffinityMismatch:
-      return Cat("the required node affinity of pod set ", o.pod_set, " excludes flavor ", o.flavor);
+      return MismatchText(o);
     case WaitCode::kNoRoom:
     case WaitCode::kFlavorOnlyTopology:
     case WaitCode::kFlavorWithoutTopology:
@@ -444,6 +485,8 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
       return FieldText(o);
     case WaitCode::kPodsNotReady:
       return Cat("it fits, but the pods of ", BlockersText(reason.blockers), " are not ready yet");
+    case WaitCode::kResourceQuota:
+      return ResourceQuotaText(o);
     case WaitCode::kDeactivated:
       return "it is deactivated";
   }
@@ -471,6 +514,14 @@ std::string ClearsChecks(const Obstacle& o) {
       return "that is mended";
   }
   CheckFailed(__FILE__, __LINE__, "known inactive reason");
+}
+
+// Where what the pods ask for is in the way.
+std::string ClearsRequests(const Obstacle& o) {
+  if (o.kind == ObstacleKind::kLimitRange) return "the Job or the LimitRange is changed";
+  if (o.kind == ObstacleKind::kResourceQuotaUnset) return "the Job or the ResourceQuota is changed";
+  if (o.kind == ObstacleKind::kResourceQuota) return "pods of the namespace go, or the ResourceQuota is raised";
+  return "the Job is changed";
 }
 
 // What has to happen.
@@ -529,9 +580,9 @@ std::string ClearedBy(WaitCode code, const Obstacle& o) {
     case WaitCode::kAdmissionCheck:
       return ClearsChecks(o);
     case WaitCode::kRequestsAboveLimits:
-      return "the Job is changed";
     case WaitCode::kOutsideLimitRange:
-      return "the Job or the LimitRange is changed";
+    case WaitCode::kResourceQuota:
+      return ClearsRequests(o);
     case WaitCode::kAdmissionGated:
       return "its annotation kueue.x-k8s.io/admission-gated-by is removed";
     case WaitCode::kPodsNotReady:

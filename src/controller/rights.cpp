@@ -36,6 +36,7 @@ std::vector<Right> RequiredRights(const Options& options) {
     add(*watched, "", kRead);
   }
   add(k8s::kPods, "", kRead);
+  if (options.check_machines) add(k8s::kResourceQuotas, "", kRead);
   add(k8s::kPods, "", {"patch"});
   add(k8s::kJobs, "", {"patch"});
   add(k8s::kJobs, "/status", {"patch"});

@@ -195,6 +195,19 @@ std::vector<int32_t> FullCounts(const Workload& workload) {
   return counts;
 }
 
+// A ResourceQuota is in the way, and no flavor helps.
+void Refuse(Obstacle obstacle, Assignment* assignment) {
+  assignment->mode = Mode::kNoFit;
+  assignment->refused_by_namespace = true;
+  if (obstacle.kind == ObstacleKind::kResourceQuotaUnset) {
+    assignment->code = ReasonCode::kMisconfigured;
+  } else {
+    const bool never = obstacle.requested > obstacle.limit;
+    assignment->code = never ? ReasonCode::kExceedsMaxQuota : ReasonCode::kWaitingForQuota;
+  }
+  assignment->obstacles = {std::move(obstacle)};
+}
+
 }  // namespace
 
 Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueState& queue,
@@ -271,6 +284,11 @@ Assignment Assigner::AssignCounts(const WorkloadState& workload, const ClusterQu
   attempt.out.scan.tried.assign(counts.size() * queue.groups.size(), ScanProgress::kNone);
   attempt.out.pod_sets.resize(counts.size());
   for (size_t i = 0; i < counts.size(); ++i) attempt.out.pod_sets[i].count = counts[i];
+  // Nobody is to go for room that the namespace would not let it use.
+  if (auto refusal = namespace_quotas_->Refusal(workload.spec, counts); refusal.has_value()) {
+    Refuse(*std::move(refusal), &attempt.out);
+    return std::move(attempt.out);
+  }
   for (const std::vector<size_t>& members : PodSetGroups(workload.spec)) {
     if (AssignPodSets(&attempt, members)) continue;
     attempt.out.mode = Mode::kNoFit;

@@ -40,8 +40,9 @@ struct Assignment {
   ScanProgress scan;
   ReasonCode code = ReasonCode::kPendingEvaluation;  // unless it fits
   std::vector<Obstacle> obstacles;
-  bool without_places = false;  // there is quota, perhaps once others have gone, and no place
-  bool on_machines = false;     // some pod set is to have places on machines that are known
+  bool without_places = false;        // there is quota, perhaps once others have gone, and no place
+  bool refused_by_namespace = false;  // a ResourceQuota of its namespace would not let all pods in
+  bool on_machines = false;           // some pod set is to have places on machines that are known
   // Between kNoFit and kFit: who has to go.
   VictimAnswer preemption;
 
@@ -62,12 +63,14 @@ class TopologyPlacer;
 class Assigner {
  public:
   Assigner(const Catalog* catalog, const quota::Ledger* ledger, const VictimSearch* victims,
-           const TopologyPlacer* placer, const MachinePlacer* machines, bool ignore_undeclared)
+           const TopologyPlacer* placer, const MachinePlacer* machines, NamespaceQuotas* namespace_quotas,
+           bool ignore_undeclared)
       : catalog_(catalog),
         ledger_(ledger),
         victims_(victims),
         placer_(placer),
         machines_(machines),
+        namespace_quotas_(namespace_quotas),
         ignore_undeclared_(ignore_undeclared) {}
 
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
@@ -110,6 +113,7 @@ class Assigner {
   const VictimSearch* victims_;
   const TopologyPlacer* placer_;
   const MachinePlacer* machines_;
+  NamespaceQuotas* namespace_quotas_;
   bool ignore_undeclared_;  // resources that no group covers are nobody's concern
 };
 

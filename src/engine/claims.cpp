@@ -140,6 +140,7 @@ void EngineSet::Impl::AdoptHeld(WorkloadState* workload, const HeldClaim& held) 
   ClusterQueueState* queue = forest_.Queue(held.admission.cluster_queue);
   forest_.Attach(workload, queue);
   forest_.SetPlaces(workload, placer_.PlacesOf(*workload, held.admission));
+  FollowPodsToCome(workload);
   if (held.evicted.has_value()) NotePromise(held.preemptor_uid, held.evicted_at);
   CountInLocalQueue(workload, 1);
   if (workload->local_queue->consumption.tracked) admission_shares_->Follow(workload->local_queue, now_);
@@ -167,6 +168,7 @@ void EngineSet::Impl::DropClaim(WorkloadState* workload) {
   const std::vector<gang::PlacedPodSet> places = workload->claim->places;
   forest_.SetPlaces(workload, {});
   GainedPlaces(places);
+  namespace_quotas_.Plan(workload->claim->to_come, {workload->spec.ns, {}});
   Tree* tree = workload->claim->queue->tree;
   if (const std::optional<ClaimEviction>& eviction = workload->claim->eviction; eviction.has_value()) {
     workload->last_eviction = PastEviction{eviction->at, eviction->preemptor_uid};
@@ -216,6 +218,7 @@ void EngineSet::Impl::SetClaimState(WorkloadState* workload, ClaimState state) {
     evictions_due_.erase(workload);
     if (claim->eviction.has_value()) claim->eviction->issued = true;
     NoteLeaving(workload);
+    FollowPodsToCome(workload);
   }
   CheckPodsReady(workload);
   forest_.MarkChanged(claim->queue);

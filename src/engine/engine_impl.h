@@ -51,6 +51,9 @@ class EngineSet::Impl final : private PassHost {
   void Apply(const NodeDeleted& event);
   void Apply(const PodPlaced& event);
   void Apply(const PodGone& event);
+  void Apply(const NamespaceQuotaChanged& event) { namespace_quotas_.Set(event.quota); }
+  void Apply(const NamespaceQuotaDeleted& event) { namespace_quotas_.Remove(event.ns, event.name); }
+  void Apply(const PodsCounted& event);
   void Apply(const WorkloadChanged& event);
   void Apply(const WorkloadDeleted& event);
   void Apply(const ClaimWritten& event);
@@ -242,6 +245,14 @@ class EngineSet::Impl final : private PassHost {
   // Those whose flavors have machines with more room look again.
   void WakeByMachines();
 
+  // ---- ResourceQuotas (pods_to_come.cpp)
+  // To be called after each change of its claim's state, admission or needed pods.
+  void FollowPodsToCome(WorkloadState* workload);
+  PodsToCome PodsToComeOf(const WorkloadState& workload) const;
+  // Those look again whose namespaces may let them in now.
+  void WakeByNamespaceQuotas();
+  void ValidatePodsToCome() const;
+
   // ---- gangs that lack places on machines (lacking_places.cpp)
   struct ByLackingTime {
     bool operator()(const WorkloadState* a, const WorkloadState* b) const {
@@ -293,7 +304,8 @@ class EngineSet::Impl final : private PassHost {
   Catalog catalog_;
   gang::MachineRoom machines_{options_.machines};
   gang::TopologyBook topologies_{options_.balanced_placement};
-  Forest forest_{&catalog_, &topologies_};
+  NamespaceQuotas namespace_quotas_;
+  Forest forest_{&catalog_, &topologies_, &namespace_quotas_};
   TopologyPlacer placer_{&catalog_, &topologies_};
   MachinePlacer machine_placer_{&catalog_, &machines_};
   std::optional<AdmissionShares> admission_shares_;  // with admission fair sharing

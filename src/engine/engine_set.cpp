@@ -107,7 +107,7 @@ struct TreeRun {
         fair(of, options.victim_search_steps_max, options.fair_sharing.value_or(FairSharing{})),
         assigner(catalog, &of->ledger,
                  options.fair_sharing.has_value() ? static_cast<const VictimSearch*>(&fair) : &classical, placer,
-                 machines, options.ignore_undeclared_resources),
+                 machines, of->namespace_quotas, options.ignore_undeclared_resources),
         fair_order(of),
         pass(forest, &assigner, placer, machines, host,
              options.fair_sharing.has_value() ? static_cast<PassOrder*>(&fair_order) : &classical_order, number, now,
@@ -190,6 +190,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
   forest_.ReleaseDue(now_);
   SampleConsumption();
   WakeByMachines();
+  WakeByNamespaceQuotas();
   ReplacePlaces(&result.decisions);
   FollowLackingPlaces();
   StopLackingPlaces();
@@ -200,6 +201,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
     refusals_before_pass_ = machines_.refusals();
     RunTrees();
     WakeByMachines();
+    WakeByNamespaceQuotas();
   }
   FollowLackingPlaces();
   SettleSizes();
@@ -295,6 +297,7 @@ void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue,
   if (admission_shares_.has_value()) admission_shares_->Enter(workload, workload->claim->usage, now_);
   forest_.Attach(workload, queue);
   forest_.SetPlaces(workload, placer_.PlacesOf(*workload, workload->claim->admission));
+  FollowPodsToCome(workload);
   CountInLocalQueue(workload, 1);
   ShareChanged(workload->local_queue);
   CheckPodsReady(workload);

@@ -95,10 +95,16 @@ std::vector<CohortState*> Forest::CycleThrough(CohortState* cohort) {
   return {};
 }
 
+std::unique_ptr<Tree> Forest::NewTree(const std::string& name) const {
+  auto tree = std::make_unique<Tree>();
+  tree->topologies = topologies_;
+  tree->namespace_quotas = namespace_quotas_;
+  tree->name = name;
+  return tree;
+}
+
 void Forest::MakeRoot(CohortState* cohort) {
-  cohort->own_tree = std::make_unique<Tree>();
-  cohort->own_tree->topologies = topologies_;
-  cohort->own_tree->name = cohort->name;
+  cohort->own_tree = NewTree(cohort->name);
   cohort->own_tree->of_cohort = true;
   PlantSubtree(cohort, cohort->own_tree.get());
 }
@@ -231,9 +237,7 @@ void Forest::ApplyQuotas(CohortState* cohort) {
 
 void Forest::EnterCohort(ClusterQueueState* queue, std::string_view name) {
   if (name.empty()) {
-    queue->own_tree = std::make_unique<Tree>();
-    queue->own_tree->topologies = topologies_;
-    queue->own_tree->name = queue->name;
+    queue->own_tree = NewTree(queue->name);
     return;
   }
   queue->cohort = GetCohort(name);

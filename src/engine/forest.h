@@ -28,7 +28,8 @@ namespace muster::engine {
 
 class Forest {
  public:
-  Forest(Catalog* catalog, gang::TopologyBook* topologies) : catalog_(catalog), topologies_(topologies) {}
+  Forest(Catalog* catalog, gang::TopologyBook* topologies, NamespaceQuotas* namespace_quotas)
+      : catalog_(catalog), topologies_(topologies), namespace_quotas_(namespace_quotas) {}
   Forest(const Forest&) = delete;
   Forest& operator=(const Forest&) = delete;
 
@@ -159,6 +160,7 @@ class Forest {
   CohortState* SetDeclaredParent(CohortState* cohort, std::string_view parent);
   void Move(CohortState* cohort, CohortState* parent);
   void MakeRoot(CohortState* cohort);
+  std::unique_ptr<Tree> NewTree(const std::string& name) const;
   void UprootSubtree(CohortState* cohort);
   void PlantSubtree(CohortState* cohort, Tree* tree);
   void Uproot(ClusterQueueState* queue);
@@ -192,6 +194,7 @@ class Forest {
 
   Catalog* catalog_;
   gang::TopologyBook* topologies_;
+  NamespaceQuotas* namespace_quotas_;
   absl::btree_map<std::string, std::unique_ptr<ClusterQueueState>, std::less<>> queues_;
   absl::btree_map<std::string, std::unique_ptr<CohortState>, std::less<>> cohorts_;
   // Of queues that exist, and so are in a tree.

@@ -98,6 +98,7 @@ void Forest::KeepRoom(WorkloadState* workload, Room room) {
   workload->room = std::make_unique<Room>(std::move(room));
   BookPlanned(*queue, workload->room->usage, true);
   BookPlaces(workload->room->places, gang::PlaceBook::kPlanned, true);
+  namespace_quotas_->Plan({workload->spec.ns, {}}, workload->room->to_come);
   queue->keeping.insert(workload);
   queue->tree->keeping.insert(workload);
   Refresh(queue);
@@ -109,6 +110,7 @@ void Forest::GiveUpRoom(WorkloadState* workload) {
   ClusterQueueState* queue = workload->waiting_in;
   BookPlanned(*queue, workload->room->usage, false);
   BookPlaces(workload->room->places, gang::PlaceBook::kPlanned, false);
+  namespace_quotas_->Plan(workload->room->to_come, {workload->spec.ns, {}});
   queue->keeping.erase(workload);
   queue->tree->keeping.erase(workload);
   workload->room.reset();

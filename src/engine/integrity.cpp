@@ -157,6 +157,7 @@ uint64_t EngineSet::Impl::StateHash() const {
   }
   topologies_.AddToHash(&hash);
   machines_.AddToHash(&hash);
+  namespace_quotas_.AddToHash(&hash);
   for (const auto& [name, cohort] : forest_.cohorts()) {
     hash.Add(name).Add(static_cast<int64_t>(cohort->exists)).Add(cohort->spec.parent);
     Add(&hash, cohort->spec.resource_groups);
@@ -255,6 +256,7 @@ void EngineSet::Impl::Validate() const {
   forest_.Validate();
   ValidatePlaces();
   machines_.Validate();
+  ValidatePodsToCome();
   int64_t unwritten = 0;
   int64_t waiting = 0;
   int64_t holding = 0;

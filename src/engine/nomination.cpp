@@ -63,19 +63,23 @@ void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* wo
 }  // namespace
 
 WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose)
-    : removal_(&tree->ledger), places_(tree->topologies) {
+    : namespace_quotas_(tree->namespace_quotas), removal_(&tree->ledger), places_(tree->topologies) {
   for (const WorkloadState* workload : whose) {
     if (workload->room == nullptr || workload->room->lifted) continue;
     removal_.Remove(RoomOf(*workload));
     places_.Remove(workload->room->places);
     if (workload->room->machines.has_value()) machines_.Lift(*workload->room->machines);
+    namespace_quotas_->Lift(workload->room->to_come);
     workload->room->lifted = true;
     lifted_.push_back(workload->room.get());
   }
 }
 
 WithoutRooms::~WithoutRooms() {
-  for (Room* room : lifted_) room->lifted = false;
+  for (Room* room : lifted_) {
+    namespace_quotas_->PutBack(room->to_come);
+    room->lifted = false;
+  }
 }
 
 WithoutVictims::WithoutVictims(Tree* tree, const std::vector<Victim>& victims)
@@ -112,7 +116,8 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
         if (there.mode == Mode::kFit) nomination.assignment = std::move(there);
       }
     }
-    nomination.keeps = nomination.assignment.mode != Mode::kFit && RoomHolds(tree, workload);
+    nomination.keeps = nomination.assignment.mode != Mode::kFit && !nomination.assignment.refused_by_namespace &&
+                       RoomHolds(tree, workload);
     if (nomination.keeps) return nomination;
     if (nomination.assignment.mode == Mode::kFit) {
       nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);

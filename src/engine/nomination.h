@@ -36,6 +36,7 @@ class WithoutRooms {
   WithoutRooms& operator=(const WithoutRooms&) = delete;
 
  private:
+  NamespaceQuotas* namespace_quotas_;
   std::vector<Room*> lifted_;
   quota::Removal removal_;
   WithoutPlaces places_;

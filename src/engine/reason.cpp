@@ -52,6 +52,13 @@ WaitCode CodeOfTopology(ObstacleKind kind) {
   return kind == ObstacleKind::kTopologyLevelMissing ? WaitCode::kTopologyLevelMissing : WaitCode::kNoPlacement;
 }
 
+// Of what the pods ask for, wherever they would go.
+WaitCode CodeOfRequests(ObstacleKind kind) {
+  if (kind == ObstacleKind::kRequestsExceedLimits) return WaitCode::kRequestsAboveLimits;
+  if (kind == ObstacleKind::kLimitRange) return WaitCode::kOutsideLimitRange;
+  return kind == ObstacleKind::kRuntimeClassMissing ? WaitCode::kRuntimeClassMissing : WaitCode::kResourceQuota;
+}
+
 WaitCode CodeOf(const Obstacle& obstacle) {
   switch (obstacle.kind) {
     case ObstacleKind::kAdmissionGated:
@@ -106,11 +113,11 @@ WaitCode CodeOf(const Obstacle& obstacle) {
     case ObstacleKind::kBackingOff:
       return WaitCode::kBackingOff;
     case ObstacleKind::kRequestsExceedLimits:
-      return WaitCode::kRequestsAboveLimits;
     case ObstacleKind::kLimitRange:
-      return WaitCode::kOutsideLimitRange;
     case ObstacleKind::kRuntimeClassMissing:
-      return WaitCode::kRuntimeClassMissing;
+    case ObstacleKind::kResourceQuota:
+    case ObstacleKind::kResourceQuotaUnset:
+      return CodeOfRequests(obstacle.kind);
     case ObstacleKind::kOriginalFlavor:
       return WaitCode::kOriginalFlavor;
     case ObstacleKind::kOriginalQueue:
@@ -135,11 +142,12 @@ bool Gives(const Obstacle& obstacle, ReasonCode code) {
              obstacle.kind == ObstacleKind::kTopologyLevelMissing || obstacle.kind == ObstacleKind::kOriginalFlavor;
     case ReasonCode::kWaitingForQuota:
       return obstacle.kind == ObstacleKind::kInsufficientUnused || obstacle.kind == ObstacleKind::kLostToAnother ||
-             obstacle.kind == ObstacleKind::kOverlappingTargets || obstacle.kind == ObstacleKind::kNoPlacement;
+             obstacle.kind == ObstacleKind::kOverlappingTargets || obstacle.kind == ObstacleKind::kNoPlacement ||
+             obstacle.kind == ObstacleKind::kResourceQuota;
     case ReasonCode::kWaitingForPreemptedWorkloads:
       return obstacle.kind == ObstacleKind::kPendingPreemption || obstacle.kind == ObstacleKind::kDeferredFit;
     case ReasonCode::kExceedsMaxQuota:
-      return obstacle.kind == ObstacleKind::kExceedsMaximum;
+      return obstacle.kind == ObstacleKind::kExceedsMaximum || obstacle.kind == ObstacleKind::kResourceQuota;
     case ReasonCode::kTopologyPlacementFailed:
       return obstacle.kind == ObstacleKind::kNoRoom || obstacle.kind == ObstacleKind::kNoPlacement;
     case ReasonCode::kAdmissionGated:
@@ -241,6 +249,7 @@ constexpr std::pair<WaitCode, std::string_view> kWaitCodeNames[] = {
     {WaitCode::kDeactivated, "Deactivated"},
     {WaitCode::kOriginalFlavor, "OriginalFlavor"},
     {WaitCode::kOriginalQueue, "OriginalClusterQueue"},
+    {WaitCode::kResourceQuota, "ResourceQuota"},
 };
 
 constexpr bool EachAtItsPlace() {

@@ -55,6 +55,8 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kRuntimeClassMissing:
     case ObstacleKind::kOriginalFlavor:
     case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kResourceQuota:
+    case ObstacleKind::kResourceQuotaUnset:
     case ObstacleKind::kChecksPending:
       return false;
   }
@@ -79,6 +81,8 @@ uint64_t EquivalenceOf(const WorkloadState& workload) {
     hash.Add(pod_set.name).Add(static_cast<int64_t>(workload.shapes[i]->hash));
     hash.Add(static_cast<int64_t>(pod_set.count)).Add(static_cast<int64_t>(pod_set.min_count.value_or(-1)));
     gang::AddToHash(pod_set.topology, &hash);
+    // What ResourceQuotas refuse in one namespace they let in in another.
+    if (pod_set.shape->charge.has_value()) hash.Add(workload.spec.ns);
   }
   hash.Add(static_cast<int64_t>(workload.spec.invalid.size()));
   for (const std::string& gate : workload.spec.preemption_gates) hash.Add(gate);
@@ -565,6 +569,7 @@ void EngineSet::Impl::DrainTouchedLanes(ClusterQueueState* queue) {
 
 void EngineSet::Impl::AfterEvent() {
   SettleSizes();
+  WakeByNamespaceQuotas();
   UpdateReasonsOfQueues();
 }
 

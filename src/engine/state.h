@@ -31,6 +31,7 @@
 #include "muster/quota/exact_sum.h"
 #include "muster/quota/fair_share.h"
 #include "muster/quota/ledger.h"
+#include "namespace_quotas.h"
 
 namespace muster::engine {
 
@@ -114,6 +115,7 @@ struct Claim {
   // And of machines: there is no claim without.
   gang::Reservation machines;
   WallTime lacking_since;  // places on machines; unset: it lacks none
+  PodsToCome to_come;      // as ResourceQuotas are to count them
   // The admission without the pods that were added to it, while the write that adds them has no answer.
   std::optional<Admission> before_growth{};
 };
@@ -127,6 +129,7 @@ struct Room {
   WallTime until;
   bool lifted = false;  // not in the book for the moment
   std::optional<gang::Reservation> machines{};
+  PodsToCome to_come{};
 };
 
 // Where admissions wait for the pods of others: whether they wait for this one's. What is being stopped will never have
@@ -310,7 +313,8 @@ struct Tree {
   bool on_cycle = false;
   quota::Ledger ledger;
   quota::FairShares shares{&ledger};
-  gang::TopologyBook* topologies = nullptr;  // that all trees share
+  gang::TopologyBook* topologies = nullptr;     // that all trees share
+  NamespaceQuotas* namespace_quotas = nullptr;  // likewise
   absl::btree_set<ClusterQueueState*, ByName> queues;
   // In no order: what is done for one of them has no effect on another.
   absl::flat_hash_set<ClusterQueueState*> ready;    // active, with a head that may be looked at

@@ -162,6 +162,7 @@ void EngineSet::Impl::NoteNeededPods(WorkloadState* workload) {
     needed.emplace_back(pods.name, pods.count);
   }
   workload->claim->machines.SetNeeded(needed);
+  FollowPodsToCome(workload);
 }
 
 void EngineSet::Impl::WakeByMachines() {

@@ -173,6 +173,7 @@ void TreePass::Process(Entry* entry) {
     if (entry->workload->room != nullptr) WaitForVictims(entry);
     return;
   }
+  CheckNamespace(entry);
   switch (entry->assignment.mode) {
     case Mode::kNoFit:
       OnNoFit(entry);
@@ -186,6 +187,15 @@ void TreePass::Process(Entry* entry) {
       OnFits(entry);
       return;
   }
+}
+
+void TreePass::CheckNamespace(Entry* entry) const {
+  if (entry->assignment.mode == Mode::kNoFit) return;
+  const WithoutRooms without(tree_, entry->free_of);
+  std::vector<int32_t> counts;
+  for (const PodSetChoice& choice : entry->assignment.pod_sets) counts.push_back(choice.count);
+  if (!tree_->namespace_quotas->Refusal(entry->workload->spec, counts).has_value()) return;
+  entry->assignment = assigner_->Assign(*entry->workload, *entry->queue, {});
 }
 
 void TreePass::OnFits(Entry* entry) {
@@ -360,6 +370,10 @@ void TreePass::KeepRoom(Entry* entry, WallTime until) {
             until};
   for (const auto& [cell, amount] : assignment.usage) {
     room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
+  }
+  room.to_come.ns = entry->workload->spec.ns;
+  for (size_t i = 0; i < assignment.pod_sets.size(); ++i) {
+    room.to_come.Add(entry->workload->spec.pod_sets[i], assignment.pod_sets[i].count);
   }
   room.machines = KeepMachines(*entry);
   // Quota alone would be kept from others in vain.

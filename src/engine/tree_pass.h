@@ -119,6 +119,8 @@ class TreePass {
   // RETURNS: false where the workload may not be admitted as it is; it was given its reason.
   bool CheckValid(ClusterQueueState* queue, WorkloadState* workload);
   void Process(Entry* entry);
+  // Others of the pass may have been first: where a ResourceQuota is in its way now, it is assigned anew.
+  void CheckNamespace(Entry* entry) const;
   void NoteStalls();
   void OnNoFit(Entry* entry);
   void OnLost(Entry* entry, ObstacleKind kind);

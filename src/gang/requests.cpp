@@ -13,13 +13,6 @@ void AddAll(ResourceList* sum, const ResourceList& more) {
   for (const auto& [name, quantity] : more) (*sum)[name] = (*sum)[name] + quantity;
 }
 
-void KeepGreater(ResourceList* list, const ResourceList& other) {
-  for (const auto& [name, quantity] : other) {
-    const auto [it, inserted] = list->emplace(name, quantity);
-    if (!inserted && it->second < quantity) it->second = quantity;
-  }
-}
-
 void KeepSmaller(ResourceList* list, const ResourceList& other) {
   for (const auto& [name, quantity] : other) {
     const auto [it, inserted] = list->emplace(name, quantity);
@@ -39,11 +32,6 @@ void NoteSource(const ResourceList& before, const ResourceList& list, const Reso
 
 void FillMissing(ResourceList* list, const ResourceList& defaults) { list->insert(defaults.begin(), defaults.end()); }
 
-// Which resources a pod can have as a whole.
-bool IsPodLevel(std::string_view resource) {
-  return resource == "cpu" || resource == "memory" || resource.starts_with("hugepages-");
-}
-
 void FillFrom(ResourceRequirements* resources, const LimitRangeSummary::Type* type) {
   if (type == nullptr) return;
   FillMissing(&resources->limits, type->item.default_limits);
@@ -51,6 +39,13 @@ void FillFrom(ResourceRequirements* resources, const LimitRangeSummary::Type* ty
 }
 
 }  // namespace
+
+void KeepGreater(ResourceList* list, const ResourceList& other) {
+  for (const auto& [name, quantity] : other) {
+    const auto [it, inserted] = list->emplace(name, quantity);
+    if (!inserted && it->second < quantity) it->second = quantity;
+  }
+}
 
 // ---- LimitRanges --------------------------------------------------------------------------------
 
@@ -92,31 +87,56 @@ void AdjustResources(PodResources* pod, const LimitRangeSummary& limits, const R
 
 // ---- aggregation --------------------------------------------------------------------------------
 
-ResourceList PodRequests(const PodResources& pod) {
+bool IsPodLevel(std::string_view resource) {
+  return resource == "cpu" || resource == "memory" || resource.starts_with("hugepages-");
+}
+
+namespace {
+
+using Part = ResourceList ResourceRequirements::*;
+
+// Without overhead.
+ResourceList Aggregate(const PodResources& pod, Part part) {
   ResourceList running;
-  for (const Container& container : pod.containers) AddAll(&running, container.resources.requests);
+  for (const Container& container : pod.containers) AddAll(&running, container.resources.*part);
   ResourceList sidecars;
   ResourceList starting;  // the most that any init container needs, together with the sidecars before it
   for (const Container& container : pod.init_containers) {
     ResourceList moment;
     if (container.restartable) {
-      AddAll(&running, container.resources.requests);
-      AddAll(&sidecars, container.resources.requests);
+      AddAll(&running, container.resources.*part);
+      AddAll(&sidecars, container.resources.*part);
       moment = sidecars;
     } else {
-      moment = container.resources.requests;
+      moment = container.resources.*part;
       AddAll(&moment, sidecars);
     }
     KeepGreater(&starting, moment);
   }
   KeepGreater(&running, starting);
   if (pod.pod_level.has_value()) {
-    for (const auto& [name, quantity] : pod.pod_level->requests) {
+    for (const auto& [name, quantity] : (*pod.pod_level).*part) {
       if (IsPodLevel(name)) running[name] = quantity;
     }
   }
-  AddAll(&running, pod.overhead);
   return running;
+}
+
+}  // namespace
+
+ResourceList PodRequests(const PodResources& pod) {
+  ResourceList requests = Aggregate(pod, &ResourceRequirements::requests);
+  AddAll(&requests, pod.overhead);
+  return requests;
+}
+
+ResourceList PodLimits(const PodResources& pod) {
+  ResourceList limits = Aggregate(pod, &ResourceRequirements::limits);
+  for (const auto& [name, quantity] : pod.overhead) {
+    const auto limit = limits.find(name);
+    if (limit != limits.end() && !limit->second.IsZero()) limit->second = limit->second + quantity;
+  }
+  return limits;
 }
 
 ResourceList Configure(const ResourceList& requests, const RequestConfig& config) {

@@ -101,6 +101,7 @@ void AddToHash(const Shape& shape, StateHash* hash) {
     hash->Add(toleration.key).Add(toleration.op).Add(toleration.value).Add(toleration.effect);
     hash->Add(static_cast<int64_t>(toleration.has_toleration_seconds)).Add(toleration.toleration_seconds);
   }
+  if (shape.charge.has_value()) AddToHash(*shape.charge, hash);
 }
 
 ShapePtr ShapeTable::Intern(Shape shape) {

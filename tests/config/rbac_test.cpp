@@ -47,6 +47,7 @@ constexpr char kPolicies[] = "admissionregistration.k8s.io";
 TEST_CASE("Muster may do what its work takes") {
   controller::Options options;
   options.retention.after_deactivated = Duration(0);
+  options.check_machines = true;
   options.lease.ns = "muster-system";
   for (const controller::Right& right : controller::RequiredRights(options)) {
     INFO(controller::ToString(right));

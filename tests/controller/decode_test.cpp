@@ -103,6 +103,50 @@ TEST_CASE("a flavor is autoscaled where its annotation says true") {
   CHECK_FALSE(autoscaled("{}"));
 }
 
+// user_pains D9
+TEST_CASE("of a ResourceQuota what the API server enforces is read, with its scopes") {
+  const auto quota = DecodeResourceQuota(
+      R"({"metadata":{"name":"q","namespace":"n"},"spec":{"hard":{"requests.cpu":"4","limits.cpu":"8","pods":"10",
+      "requests.nvidia.com/gpu":"2","services":"1"},"scopes":["NotBestEffort","VolumeAttributesClass"],"scopeSelector":{
+      "matchExpressions":[{"scopeName":"PriorityClass","operator":"NotIn","values":["low"]}]}},"status":{"hard":{
+      "requests.cpu":"6","limits.cpu":"7500m","pods":"10","requests.memory":"1Gi"},"used":{"requests.cpu":"1500m",
+      "pods":"3"}}})");
+  REQUIRE(quota.ok());
+  // Raised and not yet enforced; lowered, which may be enforced at any time; new, and not enforced; no longer limited.
+  CHECK(quota->quota.limits == std::vector<engine::NamespaceQuotaLimit>{
+                                   {"limits.cpu", {7500}, {0}}, {"pods", {10}, {3}}, {"requests.cpu", {4000}, {1500}}});
+  using Kind = gang::QuotaScopeKind;
+  REQUIRE(quota->quota.scopes.size() == 3);
+  CHECK(quota->quota.scopes[0].kind == Kind::kNotBestEffort);
+  CHECK(quota->quota.scopes[1].kind == Kind::kOfNoPod);
+  CHECK(quota->quota.scopes[2].kind == Kind::kPriorityClass);
+  CHECK(quota->quota.scopes[2].priority_classes.op == Requirement::Operator::kNotIn);
+  CHECK(quota->quota.scopes[2].priority_classes.values == std::vector<std::string>{"low"});
+  CHECK_FALSE(DecodeResourceQuota(R"({"metadata":{"name":"q"},"spec":{"hard":{"pods":"few"}},
+      "status":{"hard":{"pods":"10"}}})")
+                  .ok());
+}
+
+TEST_CASE("pod affinity that reaches other namespaces is seen, and a deadline") {
+  const auto pod_of = [](const std::string& spec) {
+    JsonDocument document(R"({"spec":)" + spec + "}");
+    const PodTemplate pod = DecodePodTemplate(document.root());
+    REQUIRE(document.Finish("pod").ok());
+    return pod;
+  };
+  CHECK_FALSE(pod_of("{}").active_deadline);
+  CHECK(pod_of(R"({"activeDeadlineSeconds":5})").active_deadline);
+  CHECK_FALSE(pod_of(R"({"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+      {"topologyKey":"z"}]}}})")
+                  .cross_namespace_affinity);
+  CHECK(pod_of(R"({"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+      {"topologyKey":"z","namespaces":["n"]}]}}})")
+            .cross_namespace_affinity);
+  CHECK(pod_of(R"({"affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[
+      {"weight":1,"podAffinityTerm":{"topologyKey":"z","namespaceSelector":{}}}]}}})")
+            .cross_namespace_affinity);
+}
+
 TEST_CASE("a quota below zero is refused in every field") {
   CHECK(QueueError(QuotaSpec(R"("nominalQuota":"-1")")) ==
         "it: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must not be negative, got -1");

@@ -103,6 +103,45 @@ TEST_CASE("A value that is out of its range is told with resource, value, limit 
       "created");
 }
 
+// user_pains D9
+TEST_CASE("What a ResourceQuota does not let in is told in the API server's words, with its name and numbers") {
+  Obstacle o;
+  o.kind = ObstacleKind::kResourceQuota;
+  o.object = "team-quota";
+  o.resource = "requests.cpu";
+  o.requested = Amount{8000};
+  o.used = Amount{500};
+  o.limit = Amount{4000};
+  const auto told = [&o](ReasonCode code) {
+    const Reason reason{code, {o}, {}};
+    return ReasonMessage(reason) + " | " + std::string(engine::Name(engine::WaitCodeOf(reason))) + ": " +
+           WaitMessage(reason);
+  };
+  CHECK(told(ReasonCode::kExceedsMaxQuota) ==
+        "exceeded quota: team-quota, requested: requests.cpu=8, used: requests.cpu=500m, limited: requests.cpu=4 | "
+        "ResourceQuota: all its pods together ask for 8 of requests.cpu: of ResourceQuota team-quota 500m of 4 is "
+        "used; cleared when pods of the namespace go, or the ResourceQuota is raised");
+  o.assumed = Amount{1000};
+  CHECK(
+      told(ReasonCode::kWaitingForQuota) ==
+      "exceeded quota: team-quota, requested: requests.cpu=8, used: requests.cpu=1500m, limited: requests.cpu=4 | "
+      "ResourceQuota: all its pods together ask for 8 of requests.cpu: of ResourceQuota team-quota 500m of 4 is "
+      "used, and 1 is for pods that are still to come; cleared when pods of the namespace go, or the ResourceQuota is "
+      "raised");
+  // Its own request is worth a write, what others use is not.
+  Obstacle other = o;
+  other.used = Amount{700};
+  CHECK(SameKind({ReasonCode::kWaitingForQuota, {o}, {}}, {ReasonCode::kWaitingForQuota, {other}, {}}));
+  other.requested = Amount{6000};
+  CHECK_FALSE(SameKind({ReasonCode::kWaitingForQuota, {o}, {}}, {ReasonCode::kWaitingForQuota, {other}, {}}));
+  o.kind = ObstacleKind::kResourceQuotaUnset;
+  o.pod_set = "main";
+  CHECK(told(ReasonCode::kMisconfigured) ==
+        "failed quota: team-quota: must specify requests.cpu in pod set main | ResourceQuota: ResourceQuota team-quota "
+        "lets in only pods whose containers all specify requests.cpu, and one of pod set main does not; cleared when "
+        "the Job or the ResourceQuota is changed");
+}
+
 TEST_CASE("What is short is told with the numbers of the quota or limit in the way, and what clears it") {
   Obstacle o = Quota(ObstacleKind::kInsufficientUnused, "cpu", 3000, 2000);
   o.object = "cq";

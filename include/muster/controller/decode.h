@@ -60,6 +60,9 @@ struct PodTemplate {
   std::vector<gang::NodeSelectorTerm> required_affinity;
   std::vector<gang::Toleration> tolerations;
   std::string priority_class_name;
+  // Beside its resources and priority class, what scopes of ResourceQuotas ask for.
+  bool active_deadline = false;
+  bool cross_namespace_affinity = false;
 };
 
 // `pod_template`: {metadata, spec}.
@@ -70,6 +73,8 @@ struct RequestContext {
   gang::RequestConfig config;
   gang::LimitRangeSummary limits;                      // of the namespace
   const gang::ResourceList* class_overhead = nullptr;  // of the RuntimeClass; null: it does not exist
+  bool charged = false;                                // ResourceQuotas are looked at
+  std::string default_priority_class{};                // of pods that name none
 };
 
 struct ShapedPod {
@@ -86,11 +91,17 @@ struct WatchedRuntimeClass {
   k8s::ObjectMeta meta;
   gang::ResourceList overhead;  // empty: none
 };
+struct WatchedResourceQuota {
+  k8s::ObjectMeta meta;
+  engine::NamespaceQuota quota;
+};
 WatchedLimitRange DecodeLimitRange(k8s::JsonValue object);
 WatchedRuntimeClass DecodeRuntimeClass(k8s::JsonValue object);
 // ON FAILURE: the status names object, field and value.
 absl::StatusOr<WatchedLimitRange> DecodeLimitRange(std::string_view json);
 absl::StatusOr<WatchedRuntimeClass> DecodeRuntimeClass(std::string_view json);
+// What the API server enforces: its limits are those of the status, where the spec has them too and is not stricter.
+absl::StatusOr<WatchedResourceQuota> DecodeResourceQuota(std::string_view json);
 
 // ---- Workloads -----------------------------------------------------------------------------------
 

@@ -26,6 +26,9 @@ absl::StatusOr<PriorityClass> DecodePriorityClass(std::string_view json);
 
 using PriorityClasses = std::map<std::string, PriorityClass, std::less<>>;
 
+// Of pods that name none; null: there is none. Several: the lowest counts.
+const PriorityClass* GlobalDefault(const PriorityClasses& pod_classes);
+
 // ON FAILURE: NotFound that names the WorkloadPriorityClass of the label. A missing PriorityClass cannot happen to
 // pods that exist; it counts as none.
 absl::StatusOr<Priority> ResolvePriority(const Job& job, const PriorityClasses& workload_classes,

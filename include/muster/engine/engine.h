@@ -105,6 +105,19 @@ struct PodPlaced {
 struct PodGone {
   std::string key;
 };
+struct NamespaceQuotaChanged {
+  NamespaceQuota quota;
+};
+struct NamespaceQuotaDeleted {
+  std::string ns, name;
+};
+// So many pods of that pod set exist and are not being deleted, and the ResourceQuotas of their namespace have been
+// seen to count them as used. 0 until it is told.
+struct PodsCounted {
+  std::string uid;
+  std::string pod_set;
+  int64_t pods = 0;
+};
 // Creates or replaces. A workload that holds a claim keeps it whatever changes; `held` is read only where
 // the engine holds none for it yet, and never where it names the claim that was last seen to go: such an
 // object is late. A WorkloadChanged equal to what is known changes nothing.
@@ -187,12 +200,13 @@ struct EvictionRefused {
   WallTime not_before;
 };
 
-using Event = std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, AdmissionCheckChanged,
-                           AdmissionCheckDeleted, ClusterQueueChanged, ClusterQueueDeleted, LocalQueueChanged,
-                           LocalQueueDeleted, NamespaceChanged, NamespaceDeleted, TopologyChanged, TopologyDeleted,
-                           NodeChanged, NodeDeleted, PodPlaced, PodGone, WorkloadChanged, WorkloadDeleted, ClaimWritten,
-                           ClaimAdmitted, ClaimRefused, ClaimActive, GrowthWritten, GrowthRefused, PlaceFailed,
-                           ClaimPodsReady, ClaimLeaving, ClaimGone, EvictionRefused>;
+using Event =
+    std::variant<FlavorChanged, FlavorDeleted, CohortChanged, CohortDeleted, AdmissionCheckChanged,
+                 AdmissionCheckDeleted, ClusterQueueChanged, ClusterQueueDeleted, LocalQueueChanged, LocalQueueDeleted,
+                 NamespaceChanged, NamespaceDeleted, TopologyChanged, TopologyDeleted, NodeChanged, NodeDeleted,
+                 PodPlaced, PodGone, NamespaceQuotaChanged, NamespaceQuotaDeleted, PodsCounted, WorkloadChanged,
+                 WorkloadDeleted, ClaimWritten, ClaimAdmitted, ClaimRefused, ClaimActive, GrowthWritten, GrowthRefused,
+                 PlaceFailed, ClaimPodsReady, ClaimLeaving, ClaimGone, EvictionRefused>;
 
 // ---- decisions ----------------------------------------------------------------------------------
 

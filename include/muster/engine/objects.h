@@ -16,6 +16,7 @@
 #include "muster/core/time.h"
 #include "muster/engine/fair_sharing.h"
 #include "muster/engine/reason.h"
+#include "muster/gang/pod_charge.h"
 #include "muster/gang/shape.h"
 #include "muster/gang/topology.h"
 
@@ -131,6 +132,24 @@ struct Namespace {
   std::string name;
   Labels labels;
   friend bool operator==(const Namespace&, const Namespace&) = default;
+};
+
+// One limit of a ResourceQuota, as the API server enforces it.
+struct NamespaceQuotaLimit {
+  std::string name;  // as in spec.hard: "requests.cpu", "pods"
+  Amount hard;
+  Amount used;  // as its status says
+  friend bool operator==(const NamespaceQuotaLimit&, const NamespaceQuotaLimit&) = default;
+};
+
+// A ResourceQuota, which limits what pods of one namespace ask for; not to be mixed up with the quota of a
+// ClusterQueue.
+struct NamespaceQuota {
+  std::string ns;
+  std::string name;
+  std::vector<NamespaceQuotaLimit> limits;  // sorted by name
+  std::vector<gang::QuotaScope> scopes;     // it counts the pods that all of them match
+  friend bool operator==(const NamespaceQuota&, const NamespaceQuota&) = default;
 };
 
 // Identifies one admission of one workload. `epoch` is the leader's term, so that no two leaders ever give

@@ -90,7 +90,10 @@ enum class ObstacleKind : uint8_t {
   kOriginalFlavor,           // pod_set, flavor, resource; object = the flavor of the pods that it has already
   kOriginalQueue,            // its LocalQueue leads elsewhere; object = the ClusterQueue that holds its pods
   kPodsNotReady,             // it fits; admissions wait until the pods of the blockers are ready
-  kChecksPending,            // quota is reserved; object = the ClusterQueue, names = the checks with state and message
+  kResourceQuota,       // object = the ResourceQuota, resource as its limit is named; amounts: requested by the gang,
+                        // limit = hard, used, assumed = of pods that are to come of others
+  kResourceQuotaUnset,  // object, pod_set, resource: likewise, and some container says nothing of it
+  kChecksPending,       // quota is reserved; object = the ClusterQueue, names = the checks with state and message
 };
 
 struct Obstacle {
@@ -179,8 +182,9 @@ enum class WaitCode : uint8_t {
   kDeactivated,
   kOriginalFlavor,
   kOriginalQueue,
+  kResourceQuota,
 };
-inline constexpr size_t kWaitCodes = static_cast<size_t>(WaitCode::kOriginalQueue) + 1;
+inline constexpr size_t kWaitCodes = static_cast<size_t>(WaitCode::kResourceQuota) + 1;
 
 // The obstacle that `reason.code` comes from; null where there is none.
 const Obstacle* DecisiveObstacle(const Reason& reason);

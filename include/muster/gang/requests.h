@@ -83,11 +83,18 @@ struct RequestConfig {
   std::vector<Transformation> transformations;
 };
 
+// Keeps of each resource the greater amount.
+void KeepGreater(ResourceList* list, const ResourceList& other);
+
 // `class_overhead`: of the pod's RuntimeClass; null where that does not exist.
 void AdjustResources(PodResources* pod, const LimitRangeSummary& limits, const ResourceList* class_overhead);
 
 // RETURNS: what the pod needs at most at any time. A resource that is mentioned with zero is in it.
 ResourceList PodRequests(const PodResources& pod);
+// Likewise, what it may use at most. Only of resources that some container has a limit of.
+ResourceList PodLimits(const PodResources& pod);
+// Which resources a pod can have as a whole.
+bool IsPodLevel(std::string_view resource);
 
 ResourceList Configure(const ResourceList& requests, const RequestConfig& config);
 

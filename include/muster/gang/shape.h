@@ -15,6 +15,7 @@
 #include "muster/core/amount.h"
 #include "muster/core/hash.h"
 #include "muster/core/labels.h"
+#include "muster/gang/pod_charge.h"
 
 namespace muster::gang {
 
@@ -54,6 +55,7 @@ struct Shape {
   Labels node_selector;
   std::vector<NodeSelectorTerm> required_affinity;
   std::vector<Toleration> tolerations;
+  std::optional<PodCharge> charge{};  // absent: ResourceQuotas are not looked at
 
   const std::map<std::string, Amount, std::less<>>& OnNode() const {
     return node_requests.has_value() ? *node_requests : requests;

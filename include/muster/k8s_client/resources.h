@@ -9,6 +9,7 @@ namespace muster::k8s {
 
 inline constexpr Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
 inline constexpr Resource kLimitRanges{"", "v1", "limitranges", "LimitRange", true};
+inline constexpr Resource kResourceQuotas{"", "v1", "resourcequotas", "ResourceQuota", true};
 inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
 inline constexpr Resource kPods{"", "v1", "pods", "Pod", true};
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events", "Event", true};
