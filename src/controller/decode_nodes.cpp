@@ -26,6 +26,42 @@ gang::Node DecodeNode(JsonValue object) {
   return node;
 }
 
+namespace {
+
+bool IsResizeInfeasible(JsonValue pod) {
+  bool infeasible = false;
+  pod["status"]["conditions"].ForEach([&infeasible](JsonValue condition) {
+    infeasible = infeasible || (condition["type"].String() == "PodResizePending" &&
+                                condition["status"].String() == "True" && condition["reason"].String() == "Infeasible");
+  });
+  return infeasible;
+}
+
+// `statuses`: of these containers, among others.
+void TakeStatuses(JsonValue statuses, bool infeasible, std::vector<gang::Container>* containers) {
+  statuses.ForEach([&](JsonValue status) {
+    if (!status["resources"].present()) return;
+    const std::string name = status["name"].String();
+    for (gang::Container& container : *containers) {
+      if (container.name != name) continue;
+      gang::ResourceList& requests = container.resources.requests;
+      if (infeasible) requests.clear();
+      gang::KeepGreater(&requests, DecodeResourceList(status["resources"]["requests"]));
+      gang::KeepGreater(&requests, DecodeResourceList(status["allocatedResources"]));
+    }
+  });
+}
+
+}  // namespace
+
+std::map<std::string, Amount, std::less<>> DecodePodRequests(JsonValue pod) {
+  PodTemplate as_is = DecodePodTemplate(pod);
+  const bool infeasible = IsResizeInfeasible(pod);
+  TakeStatuses(pod["status"]["containerStatuses"], infeasible, &as_is.resources.containers);
+  TakeStatuses(pod["status"]["initContainerStatuses"], infeasible, &as_is.resources.init_containers);
+  return RequestsOf(as_is);
+}
+
 std::optional<engine::PodPlaced> DecodePlacedPod(JsonValue object) {
   const std::string node = object["spec"]["nodeName"].String();
   const std::string phase = object["status"]["phase"].String();
@@ -33,7 +69,7 @@ std::optional<engine::PodPlaced> DecodePlacedPod(JsonValue object) {
   engine::PodPlaced placed;
   placed.key = k8s::DecodeMeta(object).key().ToString();
   placed.node = node;
-  placed.requests = RequestsOf(DecodePodTemplate(object));
+  placed.requests = DecodePodRequests(object);
   return placed;
 }
 

@@ -76,7 +76,7 @@ absl::StatusOr<WatchedPod> DecodeWatchedPod(std::string_view json, gang::ShapeTa
   ReadGang(object, &out);
   out.node = object["spec"]["nodeName"].String();
   gang::Shape shape;
-  shape.requests = RequestsOf(DecodePodTemplate(object));
+  shape.requests = DecodePodRequests(object);
   if (const absl::Status s = document.Finish(Cat("Pod ", out.meta.key().ToString())); !s.ok()) return s;
   out.shape = shapes->Intern(std::move(shape));
   return out;

@@ -103,6 +103,32 @@ TEST_CASE("a flavor is autoscaled where its annotation says true") {
   CHECK_FALSE(autoscaled("{}"));
 }
 
+// user_pains J3; component-helpers' PodRequests has the same rules.
+TEST_CASE("a pod that is resized in place takes the greater of what it asks for and what it has") {
+  const auto cpu_of = [](const std::string& asked, const std::string& status) {
+    JsonDocument document(
+        R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"other","resources":{"requests":{"cpu":"1"}}},)"
+        R"({"name":"main","resources":{"requests":{"cpu":")" +
+        asked + R"("}}}]},"status":)" + status + "}");
+    const auto requests = DecodePodRequests(document.root());
+    REQUIRE(document.Finish("pod").ok());
+    return requests.at("cpu").value;
+  };
+  const std::string has = R"({"name":"main","resources":{"requests":{"cpu":"2"}},"allocatedResources":{"cpu":"2"}})";
+  const std::string statuses = R"({"containerStatuses":[)" + has + "]";
+  CHECK(cpu_of("2", "{}") == 3000);
+  CHECK(cpu_of("4", statuses + "}") == 5000);  // it is to have more
+  CHECK(cpu_of("1", statuses + "}") == 3000);  // it has more yet
+  // What its node can never give is not taken.
+  CHECK(cpu_of("64",
+               statuses + R"(,"conditions":[{"type":"PodResizePending","status":"True","reason":"Infeasible"}]})") ==
+        3000);
+  CHECK(
+      cpu_of("64", statuses + R"(,"conditions":[{"type":"PodResizePending","status":"True","reason":"Deferred"}]})") ==
+      65000);
+  CHECK(cpu_of("4", R"({"containerStatuses":[{"name":"main"}]})") == 5000);
+}
+
 // user_pains D9
 TEST_CASE("of a ResourceQuota what the API server enforces is read, with its scopes") {
   const auto quota = DecodeResourceQuota(

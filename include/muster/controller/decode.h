@@ -67,6 +67,10 @@ struct PodTemplate {
 
 // `pod_template`: {metadata, spec}.
 PodTemplate DecodePodTemplate(k8s::JsonValue pod_template);
+// What a pod that exists takes on its node: while it is resized in place, the greater of what it asks for and what it
+// has; what it asks for in vain does not count.
+// Source: k8s.io/component-helpers resource.PodRequests with UseStatusResources.
+std::map<std::string, Amount, std::less<>> DecodePodRequests(k8s::JsonValue pod);
 
 // What else decides how much a pod asks for.
 struct RequestContext {
