@@ -70,6 +70,44 @@ TEST_CASE("What pods of no queue take is not there for gangs, until they end") {
   REQUIRE(Eventually([&] { return team.Runs("gang", 16); }));
 }
 
+// J3. No kubelet is there: what the pod has is what the test says in its stead.
+TEST_CASE("What a pod of no queue takes follows its resize in place, once its node has done that") {
+  const auto cpu = [](int count) { return Amounts{{"cpu", std::to_string(count)}}; };
+  Team team(Ground::Shared(), "stretched", {cpu(8)}, {.quota = cpu(100)});
+  team.CreateBare("stranger", cpu(4));
+  REQUIRE(Eventually([&] { return team.Pod("stranger").At("status/phase").Str() == "Running"; }));
+  const auto patch = [&](const std::string& subresource, const std::string& body) {
+    const ApiResponse response = team.ground().api().Call("PATCH", team.Path("pods/stranger" + subresource), body,
+                                                          "application/strategic-merge-patch+json");
+    INFO(response.text);
+    REQUIRE(response.ok());
+  };
+  const auto main = [](int count) {
+    return Cat(R"([{"name": "main", "resources": {"requests": {"cpu": ")", count, R"("}, "limits": {"cpu": ")", count,
+               R"("}}}])");
+  };
+  const auto give = [&](int count) {
+    patch("/status", Cat(R"({"status": {"containerStatuses": )", main(count), "}}"));
+  };
+  const auto ask = [&](int count) { patch("/resize", Cat(R"({"spec": {"containers": )", main(count), "}}")); };
+  give(4);
+  team.Create("gang", {.pods = 1, .each = cpu(6)});
+  REQUIRE(Eventually([&] { return team.WaitsFor("gang").find("is 4, on node") != std::string::npos; }));
+  ask(2);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  CHECK(team.Suspended("gang"));
+  give(2);
+  const SteadyTime given = std::chrono::steady_clock::now();
+  REQUIRE(Eventually([&] { return !team.Suspended("gang"); }));
+  CHECK(std::chrono::steady_clock::now() - given < std::chrono::seconds(2));
+  REQUIRE(Eventually([&] { return team.Runs("gang", 1); }));
+  team.Delete("gang");
+  // What it asks for is taken at once.
+  ask(3);
+  team.Create("again", {.pods = 1, .each = cpu(6)});
+  REQUIRE(Eventually([&] { return team.WaitsFor("again").find("is 5, on node") != std::string::npos; }));
+}
+
 TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or waits, whoever wins") {
   Team team(Ground::Shared(), "raced", {Gpus(4)});
   int won = 0;

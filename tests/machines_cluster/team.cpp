@@ -16,7 +16,7 @@ constexpr char kQueues[] = R"(
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: NAME}
-spec: {nodeLabels: {muster.dev/team: NODES}}
+spec: {nodeLabels: {muster.dev/team: NODES}TOPOLOGY}
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -60,12 +60,19 @@ std::string QueuesOf(const std::string& name, const TeamOptions& options) {
   const auto resource = [](std::string* out, const auto& entry) { *out += entry.first; };
   return absl::StrReplaceAll(kQueues, {{"NAME", name},
                                        {"NODES", options.nodes_of.empty() ? name : options.nodes_of},
+                                       {"TOPOLOGY", options.racks ? Cat(", topologyName: ", name) : std::string()},
                                        {"PREEMPTION", options.preemption},
                                        {"COVERED", absl::StrJoin(options.quota, ", ", resource)},
                                        {"QUOTAS", absl::StrJoin(options.quota, ", ", quota)}});
 }
 
 }  // namespace
+
+std::string TopologyOf(const std::string& name, const std::vector<std::string>& levels) {
+  const auto level = [](std::string* out, const std::string& label) { *out += Cat("{nodeLabel: ", label, "}"); };
+  return Cat("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\nmetadata: {name: ", name, "}\nspec: {levels: [",
+             absl::StrJoin(levels, ", ", level), "]}\n---\n");
+}
 
 Amounts Gpus(int count) { return {{"nvidia.com/gpu", std::to_string(count)}}; }
 
@@ -105,7 +112,8 @@ void Ground::Restart(const MusterOptions& options) {
 Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options)
     : ground_(ground), name_(std::move(name)) {
   for (const Amounts& amounts : nodes) AddNode(amounts);
-  const absl::Status applied = ground_.cluster().ApplyText(QueuesOf(name_, options));
+  const std::string topology = options.racks ? TopologyOf(name_, {kRackLabel, kHostnameLabel}) : std::string();
+  const absl::Status applied = ground_.cluster().ApplyText(topology + QueuesOf(name_, options));
   INFO(applied);
   REQUIRE(applied.ok());
   REQUIRE(Eventually([&] {
@@ -124,9 +132,10 @@ Team::~Team() {
 
 std::string Team::Node(int i) const { return nodes_.at(i); }
 
-void Team::AddNodes(int count, const Amounts& amounts) {
+void Team::AddNodes(int count, const Amounts& amounts, const std::string& rack) {
   // A pool of its own, since the nodes of one pool are numbered from 0.
-  NodePool pool{.name = Cat(name_, "-", pools_++), .count = count, .labels = {{"muster.dev/team", name_}}};
+  NodePool pool{
+      .name = Cat(name_, "-", pools_++), .count = count, .labels = {{"muster.dev/team", name_}, {kRackLabel, rack}}};
   for (int i = 0; i < count; ++i) nodes_.push_back(Cat(pool.name, "-", i));
   pool.capacity.erase("nvidia.com/gpu");
   for (const auto& [resource, amount] : amounts) pool.capacity.insert_or_assign(resource, amount);

@@ -20,6 +20,10 @@ using Amounts = std::map<std::string, std::string>;
 
 Amounts Gpus(int count);
 
+// YAML of a Topology, to be followed by others.
+std::string TopologyOf(const std::string& name, const std::vector<std::string>& levels);
+inline constexpr char kHostnameLabel[] = "kubernetes.io/hostname";
+
 // The shipped configuration, with or without machines. Gangs that lack places are stopped after two seconds.
 std::string MachinesConfig(bool enable);
 
@@ -51,7 +55,10 @@ struct TeamOptions {
   Amounts quota = Gpus(1000);
   std::string preemption = "Never";  // withinClusterQueue
   std::string nodes_of = {};         // its flavor has the nodes of that team; empty: its own
+  bool racks = false;                // its flavor has a Topology: racks (kRackLabel), and nodes in them
 };
+
+inline constexpr char kRackLabel[] = "example.com/rack";
 
 class Team {
  public:
@@ -65,9 +72,9 @@ class Team {
   Ground& ground() const { return ground_; }
   // The name of its i-th node.
   std::string Node(int i) const;
-  // Nodes more, whose names go on from the last.
-  void AddNode(const Amounts& amounts) { AddNodes(1, amounts); }
-  void AddNodes(int count, const Amounts& amounts);
+  // Nodes more, whose names go on from the last; in that rack.
+  void AddNode(const Amounts& amounts, const std::string& rack = "r") { AddNodes(1, amounts, rack); }
+  void AddNodes(int count, const Amounts& amounts, const std::string& rack = "r");
   void Cordon(int node, bool cordoned = true);
   void DeleteNode(int node);
   // A merge patch of it, or of that subresource ("/status").

@@ -1,0 +1,192 @@
+// Gangs with places in racks, where what they stand on changes: nodes that fail, and Topologies that are made anew. The
+// faults are the K cases of user_pains (j).
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+
+#include "fixture/text.h"
+#include "team.h"
+
+namespace muster::cluster {
+namespace {
+
+Gang InRack(int pods, int gpus) {
+  return {.pods = pods,
+          .each = Gpus(gpus),
+          .annotations = {{"muster.dev/run-seconds", "600"}, {"kueue.x-k8s.io/podset-required-topology", kRackLabel}}};
+}
+
+void CheckWaits(Team* team, const std::string& job, const std::string& why) {
+  Eventually([&] { return team->WaitsFor(job).find(why) != std::string::npos; }, std::chrono::seconds(20));
+  CHECK_THAT(team->WaitsFor(job), Catch::Contains(why));
+}
+
+int IndexOf(const Team& team, const std::string& node, int nodes) {
+  for (int i = 0; i < nodes; ++i) {
+    if (team.Node(i) == node) return i;
+  }
+  FAIL("no node of the team: " << node);
+  return -1;
+}
+
+// As `kubectl drain` does: the node takes no pods, and the Job's are deleted.
+void Drain(Team* team, const std::string& job, int node) {
+  team->Cordon(node);
+  for (const auto& [pod, on] : team->Nodes(job)) {
+    if (on == team->Node(node)) team->DeletePod(pod);
+  }
+}
+
+std::set<std::string> NodesOf(Team* team, const std::string& job) {
+  std::set<std::string> nodes;
+  for (const auto& [pod, on] : team->Nodes(job)) nodes.insert(on);
+  return nodes;
+}
+
+}  // namespace
+
+// J5
+TEST_CASE("A pod in place of one on a failed node goes to another, or waits with its whole gang until there is one") {
+  Team team(Ground::Shared(), "replaced", {Gpus(4), Gpus(4), Gpus(4)}, {.racks = true});
+  team.Create("gang", InRack(2, 4));
+  REQUIRE(Eventually([&] { return team.Runs("gang", 2); }));
+  const auto drain_one = [&] {
+    const int node = IndexOf(team, *NodesOf(&team, "gang").begin(), 3);
+    Drain(&team, "gang", node);
+    return node;
+  };
+  const int first = drain_one();
+  REQUIRE(Eventually([&] { return team.Runs("gang", 2) && !NodesOf(&team, "gang").contains(team.Node(first)); }));
+  CHECK(team.Evictions("gang", "NodeFailures") == 0);
+  const int second = drain_one();
+  REQUIRE(Eventually([&] { return team.Evictions("gang", "NodeFailures") == 1; }));
+  REQUIRE(Eventually([&] { return team.Suspended("gang") && team.HasNoPods("gang"); }));
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  CHECK(team.Suspended("gang"));
+  CHECK(team.Evictions("gang", "NodeFailures") == 1);
+  team.Cordon(second, false);
+  REQUIRE(Eventually([&] { return team.Runs("gang", 2) && !NodesOf(&team, "gang").contains(team.Node(first)); }));
+}
+
+// J6
+TEST_CASE("Two gangs whose nodes fail at once never get the same place") {
+  Team team(Ground::Shared(), "crossed", {Gpus(4), Gpus(4), Gpus(4)}, {.racks = true});
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    const std::string a = Cat("a-", round);
+    const std::string b = Cat("b-", round);
+    team.Create(a, InRack(1, 4));
+    team.Create(b, InRack(1, 4));
+    REQUIRE(Eventually([&] { return team.Runs(a, 1) && team.Runs(b, 1); }));
+    const int of_a = IndexOf(team, *NodesOf(&team, a).begin(), 3);
+    const int of_b = IndexOf(team, *NodesOf(&team, b).begin(), 3);
+    const std::string spare = team.Node(3 - of_a - of_b);
+    team.Cordon(of_a);
+    team.Cordon(of_b);
+    Drain(&team, a, of_a);
+    Drain(&team, b, of_b);
+    // One has the only node that is left, and the other is stopped.
+    const auto settled = [&](const std::string& stays, const std::string& goes) {
+      return team.Runs(stays, 1) && *NodesOf(&team, stays).begin() == spare && team.Suspended(goes) &&
+             team.HasNoPods(goes);
+    };
+    REQUIRE(Eventually([&] { return settled(a, b) || settled(b, a); }));
+    CHECK(team.Evictions(a, "NodeFailures") + team.Evictions(b, "NodeFailures") == 1);
+    team.Cordon(of_a, false);
+    team.Cordon(of_b, false);
+    REQUIRE(Eventually([&] { return team.Runs(a, 1) && team.Runs(b, 1); }));
+    team.Delete(a);
+    team.Delete(b);
+  }
+}
+
+// J8
+TEST_CASE("What runs keeps its places when its Topology, or its flavor, is made anew, with a level more too") {
+  Ground& ground = Ground::Shared();
+  Team team(ground, "rearranged", {Gpus(4), Gpus(4)}, {.racks = true});
+  team.Create("runs", InRack(1, 3));
+  REQUIRE(Eventually([&] { return team.Runs("runs", 1); }));
+  const std::map<std::string, std::string> nodes = team.Nodes("runs");
+  const std::string used = nodes.begin()->second;
+  const std::string kueue = "/apis/kueue.x-k8s.io/v1beta2/";
+  const auto active = [&] {
+    return ground.api().Get(kueue + "clusterqueues/rearranged").json.At("status/conditions").Find("type", "Active");
+  };
+  std::vector<std::string> levels = {kRackLabel, kHostnameLabel};
+  SECTION("the Topology") {
+    SECTION("as it was") {}
+    SECTION("with a level more") {
+      for (const int node : {0, 1}) team.PatchNode(node, R"({"metadata": {"labels": {"example.com/block": "b"}}})");
+      levels.insert(levels.begin(), "example.com/block");
+    }
+    REQUIRE(ground.api().Delete(kueue + "topologies/rearranged").ok());
+    REQUIRE(Eventually([&] { return active()["reason"].Str() == "TopologyNotFound"; }));
+    REQUIRE(ground.cluster().ApplyText(TopologyOf("rearranged", levels)).ok());
+  }
+  SECTION("the flavor") {
+    const Json flavor = ground.api().Get(kueue + "resourceflavors/rearranged").json;
+    REQUIRE(ground.api().Delete(kueue + "resourceflavors/rearranged").ok());
+    REQUIRE(Eventually([&] { return active()["reason"].Str() == "FlavorNotFound"; }));
+    REQUIRE(ground.cluster()
+                .ApplyText("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: rearranged}\n"
+                           "spec: {nodeLabels: {muster.dev/team: rearranged}, topologyName: rearranged}\n")
+                .ok());
+  }
+  REQUIRE(Eventually([&] { return active()["status"].Str() == "True"; }));
+  // One GPU is left beside it, and four are on the other node.
+  team.Create("five", InRack(1, 5));
+  team.Create("twos", InRack(3, 2));
+  CheckWaits(&team, "twos",
+             "2 of 3 pods have a place: the largest free block of nvidia.com/gpu on flavor rearranged is 1");
+  team.Create("two", InRack(2, 2));
+  REQUIRE(Eventually([&] { return team.Runs("two", 2); }));
+  CHECK_FALSE(NodesOf(&team, "two").contains(used));
+  team.Create("one", InRack(1, 1));
+  REQUIRE(Eventually([&] { return team.Runs("one", 1); }));
+  CHECK(NodesOf(&team, "one") == std::set<std::string>{used});
+  CHECK(team.Nodes("runs") == nodes);
+  CHECK(team.Suspended("twos"));
+}
+
+// J11
+TEST_CASE("The pod sets of one gang have places beside each other, or none of them has") {
+  Ground& ground = Ground::Shared();
+  Team team(ground, "combined", {Gpus(4), Gpus(4)}, {.racks = true});
+  // Each pod set alone has room on either node, and so have both, if the smaller pods do not go to the driver's node.
+  const auto create = [&](const std::string& name, int workers_of) {
+    const auto pod_set = [](const char* of, int count, int gpus) {
+      return Cat(R"({"name": )", Quote(of), R"(, "count": )", count, R"(, "topologyRequest": {"required": )",
+                 Quote(kRackLabel),
+                 R"(}, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main",
+                 "image": "train", "resources": {"requests": {"nvidia.com/gpu": ")",
+                 gpus, R"("}, "limits": {"nvidia.com/gpu": ")", gpus, R"("}}}]}}})");
+    };
+    const ApiResponse created =
+        ground.api().Create(team.Path("workloads"),
+                            Cat(R"({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": )",
+                                Quote(name), R"(}, "spec": {"queueName": "jobs", "podSets": [)",
+                                pod_set("driver", 1, 3), ", ", pod_set("workers", 2, workers_of), "]}}"));
+    INFO(created.text);
+    REQUIRE(created.status == 201);
+  };
+  const auto condition = [&](const std::string& name, const char* type) {
+    return ground.api().Get(team.Path("workloads/" + name)).json.At("status/conditions").Find("type", type);
+  };
+  create("conflicting", 3);
+  REQUIRE(Eventually([&] { return condition("conflicting", "QuotaReserved")["status"].Str() == "False"; }));
+  CHECK(condition("conflicting", "QuotaReserved")["message"].Str().find("pod set workers") != std::string::npos);
+  create("fitting", 2);
+  REQUIRE(Eventually([&] { return condition("fitting", "Admitted")["status"].Str() == "True"; }));
+  // One GPU is left, on the driver's node.
+  team.Create("two", InRack(1, 2));
+  team.Create("one", InRack(1, 1));
+  REQUIRE(Eventually([&] { return team.Runs("one", 1); }));
+  CheckWaits(&team, "two",
+             "0 of 1 pods have a place: the largest free block of nvidia.com/gpu on flavor combined is 1");
+  ground.api().Delete(team.Path("workloads/fitting"));
+  ground.api().Delete(team.Path("workloads/conflicting"));
+  REQUIRE(Eventually([&] { return team.Runs("two", 1); }));
+}
+
+}  // namespace muster::cluster
