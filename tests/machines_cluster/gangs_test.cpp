@@ -108,6 +108,48 @@ TEST_CASE("What a pod of no queue takes follows its resize in place, once its no
   REQUIRE(Eventually([&] { return team.WaitsFor("again").find("is 5, on node") != std::string::npos; }));
 }
 
+// D10
+TEST_CASE("Whoever is deleted while a gang makes room for another leaves nothing reserved") {
+  Ground& ground = Ground::Shared();
+  REQUIRE(ground.cluster()
+              .ApplyText("apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: urgent}\n"
+                         "value: 1000\n")
+              .ok());
+  Team team(ground, "handed", {Gpus(4)}, {.quota = Gpus(4), .preemption = "LowerPriority"});
+  const auto remove = [&](const std::string& job) {
+    REQUIRE(ground.api().Delete(team.Path("jobs/" + job) + "?propagationPolicy=Background").ok());
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    CAPTURE(round);
+    const std::string low = Cat("low-", round);
+    const std::string urgent = Cat("urgent-", round);
+    team.Create(low, {.pods = 4});
+    REQUIRE(Eventually([&] { return team.Runs(low, 4); }));
+    team.Create(urgent, {.pods = 2, .each = Gpus(2), .priority = "urgent"});
+    // Into each part of the hand-over; one, the other, or both.
+    std::this_thread::sleep_for(std::chrono::milliseconds(round * 5));
+    if (round % 3 != 0) remove(low);
+    if (round % 3 != 1) remove(urgent);
+    if (round % 3 == 0) {
+      // It has all that it had, or has it again.
+      REQUIRE(Eventually([&] { return team.Runs(low, 4); }));
+      remove(low);
+    }
+    if (round % 3 == 1) {
+      REQUIRE(Eventually([&] { return team.Runs(urgent, 2); }));
+      remove(urgent);
+    }
+    REQUIRE(Eventually([&] { return team.HasNoPods(low) && team.HasNoPods(urgent); }));
+  }
+  const auto counts = [&] {
+    const Json status = ground.api().Get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/handed").json["status"];
+    return std::pair(status["reservingWorkloads"].Int(), status["pendingWorkloads"].Int());
+  };
+  REQUIRE(Eventually([&] { return counts() == std::pair<int64_t, int64_t>(0, 0); }));
+  team.Create("all", {.pods = 1, .each = Gpus(4)});
+  REQUIRE(Eventually([&] { return team.Runs("all", 1); }));
+}
+
 TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or waits, whoever wins") {
   Team team(Ground::Shared(), "raced", {Gpus(4)});
   int won = 0;
