@@ -3,11 +3,13 @@
 //   bench-engine run bench/data/baseline.yaml [--samples FILE.csv] [--steps FILE.csv]
 //   bench-engine queues         what one turn costs with 100 to 10,000 ClusterQueues
 //   bench-engine waiting        what one turn costs with 1,000 to 1,000,000 waiting workloads
+//   bench-engine machines       what a look at the room of all machines costs, as metrics take it
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 
+#include "machines.h"
 #include "preemption.h"
 #include "scaling.h"
 #include "scenario.h"
@@ -163,6 +165,14 @@ void PrintPreemption(int turns) {
   }
 }
 
+void PrintMachines(int times) {
+  for (const int flavors : {1, 20}) {
+    const MachinesCost cost = MeasureMachines(10'000, flavors, times);
+    std::printf("  %d nodes of %d flavors: room p50 %.1f us, p99 %.1f us; quota that no node can serve %.1f us\n",
+                cost.nodes, cost.flavors, Micros(cost.room_p50), Micros(cost.room_p99), Micros(cost.quotas));
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Runs the engine without an API server, and measures what its decisions cost.");
   app.require_subcommand(1);
@@ -177,7 +187,8 @@ int Main(int argc, char** argv) {
   auto* queues = app.add_subcommand("queues", "what one turn costs, from 100 to 10,000 ClusterQueues");
   auto* waiting = app.add_subcommand("waiting", "what one turn costs, from 1,000 to 1,000,000 waiting workloads");
   auto* preemption = app.add_subcommand("preemption", "what one preemption costs, among 1,000 to 100,000 that run");
-  for (auto* command : {queues, waiting, preemption}) {
+  auto* machines = app.add_subcommand("machines", "what a look at the room of 10,000 nodes costs");
+  for (auto* command : {queues, waiting, preemption, machines}) {
     command->add_option("--turns", turns, "to measure")->capture_default_str();
   }
   CLI11_PARSE(app, argc, argv);
@@ -185,6 +196,7 @@ int Main(int argc, char** argv) {
   if (queues->parsed()) PrintQueueScaling(turns);
   if (waiting->parsed()) PrintWaitingScaling(turns);
   if (preemption->parsed()) PrintPreemption(turns);
+  if (machines->parsed()) PrintMachines(turns);
   return 0;
 }
 

@@ -85,6 +85,9 @@ engine::EngineOptions EngineOptionsOf(const Options& options) {
   out.machines = options.check_machines;
   out.place_timeout = options.place_timeout;
   out.balanced_placement = options.balanced_placement;
+  for (const gang::Transformation& transformation : options.requests.transformations) {
+    for (const auto& [resource, amount] : transformation.outputs) out.derived_resources.insert(resource);
+  }
   out.unwritten_claims_max = options.unwritten_claims_max;
   out.ignore_undeclared_resources = options.ignore_undeclared_resources;
   out.fair_sharing = options.fair_sharing;

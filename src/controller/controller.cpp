@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "catalog.h"
@@ -33,6 +32,7 @@
 #include "surroundings.h"
 #include "text.h"
 #include "ungater.h"
+#include "unserved_quota.h"
 #include "watched.h"
 #include "workload_controller.h"
 
@@ -118,6 +118,7 @@ class Controller::Impl {
   ServerCheck server_;
   SpecProblems spec_problems_{&events_};
   FinishedWorkloads finished_;
+  UnservedQuotaCheck unserved_quota_;
   PolicyCheck policies_;
   KueueCheck kueue_;
   ConversionCheck conversion_;
@@ -691,6 +692,7 @@ void Controller::Impl::Decide() {
   for (const engine::Decision& decision : decisions) {
     if (!workload_controller_.Decided(decision)) jobs_.Decided(decision);
   }
+  unserved_quota_.Look(*engine_);
   ungater_.ClaimsChanged();
   const engine::ChangedQueues changed = engine_->TakeChangedQueues();
   for (const std::string& name : changed.cluster_queues) cluster_queue_status_.Touch({"", name});
@@ -773,8 +775,9 @@ Health Controller::Impl::health() const {
        {kueue_.problem(), server_.problem(), conversion_.problem(), identity_.problem(), rights_.problem()}) {
     if (!problem.empty()) out.problems.push_back(problem);
   }
-  for (const std::string& problem : policies_.problems()) out.problems.push_back(problem);
-  for (const std::string& problem : release_problems_) out.problems.push_back(problem);
+  for (const auto* problems : {&policies_.problems(), &release_problems_, &unserved_quota_.problems()}) {
+    out.problems.insert(out.problems.end(), problems->begin(), problems->end());
+  }
   out.release_left = release_left_;
   return out;
 }

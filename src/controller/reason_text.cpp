@@ -89,6 +89,26 @@ bool AsksTheSame(const Obstacle& a, const Obstacle& b) {
   return a.machines->wanted == b.machines->wanted;
 }
 
+// `where`: " of flavor a", or nothing.
+std::string NoNodeText(gang::RoomLack lack, const std::string& where) {
+  switch (lack) {
+    case gang::RoomLack::kNode:
+      return Cat("there is no node", where);
+    case gang::RoomLack::kNodeSelector:
+      return Cat("no node", where, " has the labels that they select");
+    case gang::RoomLack::kNodeAffinity:
+      return Cat("no node", where, " meets their required node affinity");
+    case gang::RoomLack::kToleration:
+      return Cat("each node", where, " that they could be on has a taint that they do not tolerate");
+    case gang::RoomLack::kOpenNode:
+      return Cat("each node", where, " that they could be on is cordoned or not ready");
+    case gang::RoomLack::kDomain:
+    case gang::RoomLack::kResource:
+      return Cat("no node", where, " takes such pods");
+  }
+  return "";
+}
+
 // Why the machines of a flavor have no place. An obstacle of this kind has the numbers.
 std::string RoomText(const Obstacle& o) {
   const gang::RoomProblem& p = *o.machines;
@@ -96,7 +116,7 @@ std::string RoomText(const Obstacle& o) {
   const auto amount = [&p](Amount of) { return FormatAmount(p.resource, of); };
   std::string out = Cat(std::to_string(p.placed), " of ", std::to_string(p.wanted), " pods have a place: ");
   if (p.resource.empty()) {
-    out += Cat("no node", where, " takes such pods");
+    out += NoNodeText(p.lack, where);
   } else if (p.largest >= p.needed) {
     out += Cat("no node", where, " has all that one more asks for, most of them lack ", p.resource);
   } else {

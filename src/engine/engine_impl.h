@@ -8,10 +8,12 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,8 @@
 #include "tree_pass.h"
 
 namespace muster::engine {
+
+struct QuotaOnMachines;
 
 class EngineSet::Impl final : private PassHost {
  public:
@@ -89,6 +93,9 @@ class EngineSet::Impl final : private PassHost {
   std::vector<TargetRecomputations> TakeTargetRecomputations();
   int64_t unwritten_claims() const { return unwritten_claims_; }
   gang::RoomCounts MachineCounts() const { return machines_.counts(); }
+  std::vector<FlavorRoomView> ViewFlavorRoom() const;
+  std::shared_ptr<const std::vector<UnservedQuota>> UnservedQuotas() const;
+  std::vector<FitFailures> ViewFitFailures() const;
   std::vector<HolderOnNode> HoldersOn(std::string_view hostname) const;
   std::vector<std::string> HostsWithPlaces() const { return forest_.HostsWithPlaces(); }
   uint64_t StateHash() const;
@@ -117,6 +124,7 @@ class EngineSet::Impl final : private PassHost {
   std::vector<std::pair<WorkloadState*, WallTime>> Promised(const Tree& tree) override;
   void OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) override;
   void OnNominate(ClusterQueueState* queue) override;
+  void OnNoFit(const std::vector<Obstacle>& obstacles) override;
   void OnPreemptionSkipped(ClusterQueueState* queue) override { ++queue->preemption_skips; }
   void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) override {
     ++recomputations_[{queue.name, result}];
@@ -253,6 +261,10 @@ class EngineSet::Impl final : private PassHost {
   void WakeByNamespaceQuotas();
   void ValidatePodsToCome() const;
 
+  // ---- machines as seen from outside (machine_views.cpp)
+  std::vector<QuotaOnMachines> QuotasOnMachines() const;
+  void ForgetFitFailures(const std::string& flavor);
+
   // ---- gangs that lack places on machines (lacking_places.cpp)
   struct ByLackingTime {
     bool operator()(const WorkloadState* a, const WorkloadState* b) const {
@@ -336,6 +348,12 @@ class EngineSet::Impl final : private PassHost {
   uint64_t refusals_before_pass_ = 0;  // by machines
   uint64_t sequence_ = 0;
   int64_t unwritten_claims_ = 0;
+
+  // Of what machines_view.h tells.
+  uint64_t quota_version_ = 1;
+  mutable std::pair<uint64_t, uint64_t> unserved_as_of_;  // versions of quotas and nodes
+  mutable std::shared_ptr<const std::vector<UnservedQuota>> unserved_;
+  std::map<std::tuple<std::string, FitFailureCause, std::string>, uint64_t> fit_failures_;  // as in FitFailures
 };
 
 }  // namespace muster::engine

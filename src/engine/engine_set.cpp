@@ -63,6 +63,9 @@ ChangedQueues EngineSet::TakeChangedQueues() { return impl_->TakeChangedQueues()
 std::vector<TargetRecomputations> EngineSet::TakeTargetRecomputations() { return impl_->TakeTargetRecomputations(); }
 int64_t EngineSet::unwritten_claims() const { return impl_->unwritten_claims(); }
 gang::RoomCounts EngineSet::MachineCounts() const { return impl_->MachineCounts(); }
+std::vector<FlavorRoomView> EngineSet::ViewFlavorRoom() const { return impl_->ViewFlavorRoom(); }
+std::shared_ptr<const std::vector<UnservedQuota>> EngineSet::UnservedQuotas() const { return impl_->UnservedQuotas(); }
+std::vector<FitFailures> EngineSet::ViewFitFailures() const { return impl_->ViewFitFailures(); }
 std::vector<HolderOnNode> EngineSet::HoldersOn(std::string_view hostname) const { return impl_->HoldersOn(hostname); }
 std::vector<std::string> EngineSet::HostsWithPlaces() const { return impl_->HostsWithPlaces(); }
 uint64_t EngineSet::StateHash() const { return impl_->StateHash(); }

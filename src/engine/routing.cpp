@@ -98,7 +98,8 @@ uint64_t EquivalenceOf(const WorkloadState& workload) {
 void EngineSet::Impl::Apply(const FlavorChanged& event) {
   if (!catalog_.SetFlavor(event.flavor)) return;
   UpdateTopologyOf(event.flavor.name);
-  machines_.SetFlavor(event.flavor.name, {event.flavor.node_labels, event.flavor.tolerations, event.flavor.autoscaled});
+  machines_.SetFlavor(event.flavor.name, {event.flavor.node_labels, event.flavor.tolerations, event.flavor.autoscaled,
+                                          event.flavor.node_taints});
   forest_.FlavorChanged(catalog_.Flavor(event.flavor.name));
 }
 
@@ -106,11 +107,19 @@ void EngineSet::Impl::Apply(const FlavorDeleted& event) {
   if (!catalog_.RemoveFlavor(event.name)) return;
   UpdateTopologyOf(event.name);
   machines_.RemoveFlavor(event.name);
+  ForgetFitFailures(event.name);
   forest_.FlavorChanged(catalog_.Flavor(event.name));
 }
 
-void EngineSet::Impl::Apply(const CohortChanged& event) { forest_.SetCohort(event.cohort); }
-void EngineSet::Impl::Apply(const CohortDeleted& event) { forest_.RemoveCohort(event.name); }
+void EngineSet::Impl::Apply(const CohortChanged& event) {
+  ++quota_version_;
+  forest_.SetCohort(event.cohort);
+}
+
+void EngineSet::Impl::Apply(const CohortDeleted& event) {
+  ++quota_version_;
+  forest_.RemoveCohort(event.name);
+}
 
 void EngineSet::Impl::Apply(const AdmissionCheckChanged& event) {
   if (catalog_.SetCheck(event.check)) forest_.CheckChanged(event.check.name);
@@ -135,6 +144,7 @@ void EngineSet::Impl::Apply(const NamespaceDeleted& event) { catalog_.RemoveName
 void EngineSet::Impl::Apply(const ClusterQueueChanged& event) {
   ClusterQueueState* queue = forest_.Queue(event.queue.name);
   const bool is_new = !queue->exists;
+  ++quota_version_;
   const bool selects_anew = is_new || queue->spec.namespace_selector != event.queue.namespace_selector;
   forest_.SetQueue(event.queue);
   if (selects_anew) TellStrangers(queue);
@@ -149,6 +159,7 @@ void EngineSet::Impl::Apply(const ClusterQueueChanged& event) {
 void EngineSet::Impl::Apply(const ClusterQueueDeleted& event) {
   ClusterQueueState* queue = forest_.FindQueue(event.name);
   if (queue == nullptr || !queue->exists) return;
+  ++quota_version_;
   for (queue::Ticket* ticket : queue->waiting.InOrder()) Unqueue(OfTicket(ticket));
   forest_.RemoveQueue(queue);
   for (LocalQueueState* local : queue->local_queues) {

@@ -490,6 +490,7 @@ void TreePass::ReserveForBlocked(const Entry& entry) {
 
 void TreePass::OnNoFit(Entry* entry) {
   WorkloadState* workload = entry->workload;
+  host_->OnNoFit(entry->assignment.obstacles);
   host_->SetReason(workload, MakeReason(entry->assignment.code, entry->assignment.obstacles));
   const bool whole = !workload->scan.HasUntried();  // every flavor was tried
   const bool goes_on = KeepProgress(entry);

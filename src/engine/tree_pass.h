@@ -66,6 +66,8 @@ class PassHost {
   virtual void OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) = 0;
   // A head of the queue is looked at.
   virtual void OnNominate(ClusterQueueState* queue) = 0;
+  // An attempt ended without a fit, for these reasons.
+  virtual void OnNoFit(const std::vector<Obstacle>& obstacles) = 0;
   // It would preempt, and others of the pass take what it needs.
   virtual void OnPreemptionSkipped(ClusterQueueState* queue) = 0;
   virtual void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) = 0;

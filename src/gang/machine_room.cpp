@@ -23,6 +23,21 @@ bool HasLabels(const Node& node, const Labels& labels) {
   });
 }
 
+void AddTo(FlavorRecord* flavor, const Node& node, int64_t sign) {
+  flavor->nodes += sign;
+  for (const auto& [resource, amount] : node.allocatable) {
+    flavor->allocatable[resource] += sign * std::clamp(amount.value, int64_t{0}, kMaxAmount);
+  }
+}
+
+ShapePtr Tolerant(const std::vector<Taint>& taints) {
+  auto shape = std::make_shared<Shape>();
+  for (const Taint& taint : taints) {
+    shape->tolerations.push_back({taint.key, "Equal", taint.value, taint.effect, false, 0});
+  }
+  return shape;
+}
+
 bool KeepsPodsAway(const Taint& taint) { return taint.effect == "NoSchedule" || taint.effect == "NoExecute"; }
 
 auto Key(const Taint& taint) { return std::tie(taint.key, taint.value, taint.effect); }
@@ -82,8 +97,12 @@ void MachineRoomImpl::SetNode(const Node& node) {
   NodeRecord& record = nodes_[node.name];
   if (record.known && record.node == node) return;
   const bool had_nodes = HasNodes();
-  if (record.known) CountNode(record.node, -1);
-  CountNode(node, 1);
+  const bool same = record.known && record.node.labels == node.labels && record.node.allocatable == node.allocatable;
+  if (!same) {
+    if (record.known) CountNode(record.node, -1);
+    CountNode(node, 1);
+    ++facts_version_;
+  }
   if (!record.known) NoteUids(record);
   record.node = node;
   record.known = true;
@@ -96,6 +115,7 @@ void MachineRoomImpl::RemoveNode(std::string_view name) {
   if (record == nullptr || !record->known) return;
   const bool had_nodes = HasNodes();
   CountNode(record->node, -1);
+  ++facts_version_;
   record->known = false;
   NoteUids(*record);
   for (const auto& [uid, claim] : claims_) {
@@ -113,7 +133,18 @@ void MachineRoomImpl::RemoveNode(std::string_view name) {
 
 void MachineRoomImpl::CountNode(const Node& node, int64_t sign) {
   for (auto& [name, flavor] : flavors_) {
-    if (HasLabels(node, flavor.machines.node_labels)) flavor.nodes += sign;
+    if (HasLabels(node, flavor.machines.node_labels)) AddTo(&flavor, node, sign);
+  }
+}
+
+void MachineRoomImpl::ValidateFacts() const {
+  for (const auto& [name, flavor] : flavors_) {
+    FlavorRecord counted{flavor.machines, 0, {}, nullptr};
+    for (const auto& [node_name, node] : nodes_) {
+      if (node.known && HasLabels(node.node, flavor.machines.node_labels)) AddTo(&counted, node.node, 1);
+    }
+    MUSTER_CHECK_MSG(counted.nodes == flavor.nodes, name);
+    for (const auto& [resource, sum] : flavor.allocatable) MUSTER_CHECK_MSG(counted.allocatable[resource] == sum, name);
   }
 }
 
@@ -206,10 +237,12 @@ void MachineRoomImpl::SetFlavor(const std::string& name, FlavorMachines flavor) 
   if (record.machines == flavor && record.nodes > 0) return;
   const bool had_nodes = HasNodes();
   for (const auto& [key, value] : flavor.node_labels) Mention(key);
-  record.machines = std::move(flavor);
-  record.nodes = std::count_if(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
-    return entry.second.known && HasLabels(entry.second.node, record.machines.node_labels);
-  });
+  record = {std::move(flavor), 0, {}, nullptr};
+  record.tolerant = Tolerant(record.machines.node_taints);
+  for (const auto& [node_name, node] : nodes_) {
+    if (node.known && HasLabels(node.node, record.machines.node_labels)) AddTo(&record, node.node, 1);
+  }
+  ++facts_version_;
   filters_.clear();
   NoteAllClaims();
   ChecksChanged(had_nodes);
@@ -220,6 +253,7 @@ void MachineRoomImpl::RemoveFlavor(std::string_view name) {
   if (it == flavors_.end()) return;
   const bool had_nodes = HasNodes();
   flavors_.erase(it);
+  ++facts_version_;
   filters_.clear();
   NoteAllClaims();
   ChecksChanged(had_nodes);
@@ -322,12 +356,8 @@ void MachineRoomImpl::SetClass(NodeRecord* node) {
   ++classes_version_;
 }
 
-bool MachineRoomImpl::Admits(const ClassRecord& machine_class, const Shape& shape,
-                             const std::vector<std::string>& flavors) const {
-  if (!SelectsNode(shape, machine_class.labels) ||
-      !AffinityAdmitsNode(shape, machine_class.name, machine_class.labels)) {
-    return false;
-  }
+std::optional<RoomLack> MachineRoomImpl::LackOf(const ClassRecord& machine_class, const Shape& shape,
+                                                const std::vector<std::string>& flavors) const {
   std::vector<Toleration> tolerations;
   for (const std::string& name : flavors) {
     const FlavorMachines& flavor = flavors_.find(name)->second.machines;
@@ -335,10 +365,23 @@ bool MachineRoomImpl::Admits(const ClassRecord& machine_class, const Shape& shap
       const auto it = machine_class.labels.find(label.first);
       return it != machine_class.labels.end() && it->second == label.second;
     });
-    if (!has) return false;
+    if (!has) return RoomLack::kNode;
     tolerations.insert(tolerations.end(), flavor.tolerations.begin(), flavor.tolerations.end());
   }
-  return FirstUntolerated(machine_class.taints, shape.tolerations, tolerations) == nullptr;
+  if (!SelectsNode(shape, machine_class.labels)) return RoomLack::kNodeSelector;
+  if (!AffinityAdmitsNode(shape, machine_class.name, machine_class.labels)) return RoomLack::kNodeAffinity;
+  if (FirstUntolerated(machine_class.taints, shape.tolerations, tolerations) != nullptr) return RoomLack::kToleration;
+  return std::nullopt;
+}
+
+// That of the machines which come furthest.
+RoomLack MachineRoomImpl::WhyNoMachine(const PodSetToSeat& pods) const {
+  RoomLack lack = RoomLack::kNode;
+  for (const ClassRecord* machine_class : classes_) {
+    if (machine_class == nullptr) continue;
+    lack = std::max(lack, LackOf(*machine_class, *pods.shape, pods.flavors).value_or(RoomLack::kOpenNode));
+  }
+  return lack;
 }
 
 // REQUIRES: all flavors are known; all that the shape looks at was mentioned, and is in the book.
@@ -349,7 +392,7 @@ const ClassFilter& MachineRoomImpl::FilterOf(const ShapePtr& shape, const std::v
   if (cached.version == classes_version_) return cached.filter;
   std::vector<MachineClass> admitted;
   for (uint32_t id = 0; id < classes_.size(); ++id) {
-    if (classes_[id] != nullptr && Admits(*classes_[id], *shape, flavors)) admitted.push_back({id});
+    if (classes_[id] != nullptr && !LackOf(*classes_[id], *shape, flavors).has_value()) admitted.push_back({id});
   }
   cached = {classes_version_, ClassFilter(admitted)};
   return cached.filter;
@@ -388,6 +431,14 @@ Reservation MachineRoom::Adopt(std::string_view workload, const GangToSeat& gang
 std::vector<std::string> MachineRoom::TakeGained() { return impl_->TakeGained(); }
 std::vector<std::string> MachineRoom::TakeLackChanged() { return impl_->TakeLackChanged(); }
 RoomCounts MachineRoom::counts() const { return impl_->counts(); }
+std::optional<FlavorFacts> MachineRoom::FactsOf(std::string_view flavor, std::string_view resource) const {
+  return impl_->FactsOf(flavor, resource);
+}
+uint64_t MachineRoom::facts_version() const { return impl_->facts_version(); }
+std::vector<FlavorRoom> MachineRoom::RoomOf(std::string_view flavor, const std::vector<std::string>& resources,
+                                            const std::vector<int64_t>& sizes) const {
+  return impl_->RoomOf(flavor, resources, sizes);
+}
 uint64_t MachineRoom::refusals() const { return impl_->refusals(); }
 void MachineRoom::AddToHash(StateHash* hash) const { impl_->AddToHash(hash); }
 void MachineRoom::Validate() const { impl_->Validate(); }

@@ -542,6 +542,7 @@ void MachineRoomImpl::Validate() const {
     }
   }
   MUSTER_CHECK(machines == book.machines && lifted_.empty());
+  ValidateFacts();
 }
 
 }  // namespace muster::gang

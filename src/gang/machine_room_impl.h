@@ -66,7 +66,10 @@ bool operator<(const ClassRecord& a, const ClassRecord& b);
 
 struct FlavorRecord {
   FlavorMachines machines;
-  int64_t nodes = 0;  // that have its labels
+  // Of the nodes that have its labels.
+  int64_t nodes = 0;
+  std::map<std::string, __int128, std::less<>> allocatable;
+  ShapePtr tolerant;  // a pod that asks for nothing, and tolerates the flavor's taints
 };
 
 // Moves of amounts that are facts, as few steps as there are kinds of them.
@@ -109,6 +112,12 @@ class MachineRoomImpl {
   std::vector<std::string> TakeLackChanged();
   RoomCounts counts() const;
 
+  // ---- what is seen of it (machine_room_view.cpp)
+  std::optional<FlavorFacts> FactsOf(std::string_view flavor, std::string_view resource) const;
+  uint64_t facts_version() const { return facts_version_; }
+  std::vector<FlavorRoom> RoomOf(std::string_view flavor, const std::vector<std::string>& resources,
+                                 const std::vector<int64_t>& sizes);
+
   // ---- places (machine_room_seats.cpp)
   RoomAnswer Ask(const GangToSeat& gang, RoomView view, bool explain);
 
@@ -135,6 +144,7 @@ class MachineRoomImpl {
   // One pod set, as a search takes it.
   struct Wanted {
     size_t at = 0;
+    const PodSetToSeat* pods = nullptr;
     PodSetRequest request;
     const TopologyAssignment* topology = nullptr;
   };
@@ -171,6 +181,8 @@ class MachineRoomImpl {
 
   // ---- nodes and pods
   void CountNode(const Node& node, int64_t sign);
+  // Counts what flavors have again, and aborts on any difference.
+  void ValidateFacts() const;
   void CountStranger(const PodRecord& pod, int64_t sign);
   void DropIfUnused(const std::string& name);
   // After a change of which flavors are checked.
@@ -185,7 +197,11 @@ class MachineRoomImpl {
   ClassRecord ClassOf(const Node& node) const;
   void SetClass(NodeRecord* node);
   const ClassFilter& FilterOf(const ShapePtr& shape, const std::vector<std::string>& flavors);
-  bool Admits(const ClassRecord& machine_class, const Shape& shape, const std::vector<std::string>& flavors) const;
+  // Nothing: machines of the class would do, if they are open and have room.
+  std::optional<RoomLack> LackOf(const ClassRecord& machine_class, const Shape& shape,
+                                 const std::vector<std::string>& flavors) const;
+  // REQUIRES: no machine that is open would do
+  RoomLack WhyNoMachine(const PodSetToSeat& pods) const;
 
   // ---- the book
   // Books what was told of since the last time.
@@ -278,6 +294,7 @@ class MachineRoomImpl {
   const BookSnapshot* root_ = nullptr;  // that `trial_` is made of
   std::unique_ptr<BookEditor> trial_;   // never published
   uint64_t capacity_version_ = 1;
+  uint64_t facts_version_ = 1;
   std::unique_ptr<EmptyBook> empty_;
   uint64_t reservations_ = 0;
   uint64_t searches_ = 0;

@@ -114,6 +114,7 @@ std::vector<MachineRoomImpl::Wanted> MachineRoomImpl::WantedOf(const GangToSeat&
     const PodSetToSeat& pods = gang[i];
     if (pods.count <= 0 || !Checks(pods.flavors)) continue;
     wanted.push_back({i,
+                      &pods,
                       {NeedsOf(pods.shape->OnNode()), pods.count, FilterOf(pods.shape, pods.flavors)},
                       pods.topology.has_value() ? &*pods.topology : nullptr});
   }
@@ -233,7 +234,11 @@ RoomProblem MachineRoomImpl::ProblemOf(const Wanted& wanted, const BookSnapshot&
   problem.placed = placed;
   problem.wanted = wanted.request.count;
   const Missing missing = WhatIsMissing(book, wanted.request, books);
-  if (missing.admitted == 0) return problem;
+  if (missing.admitted == 0) {
+    problem.lack = WhyNoMachine(*wanted.pods);
+    return problem;
+  }
+  if (wanted.topology != nullptr) problem.lack = RoomLack::kDomain;
   const auto rank = [this](const Shortage& shortage) {
     return std::tuple(shortage.machines_without, shortage.resource != kPodSlots,
                       std::string_view(NameOf(shortage.resource)));
@@ -250,6 +255,7 @@ RoomProblem MachineRoomImpl::ProblemOf(const Wanted& wanted, const BookSnapshot&
 void AddToHash(const RoomProblem& problem, StateHash* hash) {
   hash->Add(problem.placed).Add(problem.wanted).Add(problem.resource).Add(problem.needed.value);
   hash->Add(problem.largest.value).Add(problem.node).Add(static_cast<int64_t>(problem.proven));
+  hash->Add(static_cast<int64_t>(problem.lack));
 }
 
 }  // namespace muster::gang

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "machine_gauges.h"
 #include "metric_vec.h"
 #include "muster/core/check.h"
 #include "queue_gauges.h"
@@ -154,6 +155,7 @@ class Metrics::Impl {
     if (const engine::EngineSet* engine = source_.engine(); engine != nullptr) {
       AppendQueueGauges(*engine, source_.finished(), options_, &families);
       AppendEvicting(*engine, &families);
+      AppendMachineGauges(*engine, &families);
     }
     AppendInformers(&families);
     GaugeFamily problems({"muster_standing_problems", "Problems that /debug/readyz lists", {}});

@@ -9,16 +9,10 @@
 
 #include "metric_vec.h"
 #include "muster/core/check.h"
+#include "units.h"
 
 namespace muster::server {
 namespace {
-
-// In the units people use: whole cpus, bytes.
-double ToUnits(const std::string& resource, Amount amount) {
-  if (amount.IsUnlimited()) return std::numeric_limits<double>::infinity();
-  const auto value = static_cast<double>(amount.value);
-  return resource == "cpu" ? value / 1000 : value;
-}
 
 double LimitToUnits(const std::string& resource, const std::optional<Amount>& limit) {
   return limit ? ToUnits(resource, *limit) : std::numeric_limits<double>::infinity();

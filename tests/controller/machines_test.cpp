@@ -156,4 +156,54 @@ TEST_CASE("How many pods have a place is told anew when it changes, without an E
   CHECK(EventsOf(world, "TopologyPlacementFailed") == events);
 }
 
+// user_pains I10
+TEST_CASE("Quota of what no node has is a standing problem, named with object, field and value while it lasts") {
+  World world;
+  world.MakeQueues("100");
+  Options options = WithMachines();
+  options.requests.transformations = {{"nvidia.com/gpu", true, "", {{"credits", *Quantity::Parse("10")}}}};
+  Process& muster = world.Start("", options);
+  const auto problems = [&muster] { return muster.controller->health().problems; };
+  REQUIRE(world.RunUntil([&] { return muster.controller->health().leading; }));
+  // Nothing is known of machines: not that there are none.
+  world.RunFor(seconds(5));
+  CHECK(problems().empty());
+  MakeNode(world, "n1", "r", 2);
+  world.RunFor(seconds(5));
+  CHECK(problems().empty());
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ResourceFlavor","metadata":{"name":"g"},
+    "spec":{"nodeLabels":{"tier":"gpu"}}})"));
+  for (const char* name : {"gpus", "more-gpus"}) {
+    Json queue = Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ClusterQueue","spec":{
+      "namespaceSelector":{},"queueingStrategy":"BestEffortFIFO","stopPolicy":"None","resourceGroups":[
+        {"coveredResources":["cpu","nvidia.com/gpu","credits"],"flavors":[
+          {"name":"f","resources":[{"name":"cpu","nominalQuota":"1"},{"name":"nvidia.com/gpu","nominalQuota":"8"},
+                                   {"name":"credits","nominalQuota":"80"}]},
+          {"name":"g","resources":[{"name":"cpu","nominalQuota":"1500m"},{"name":"nvidia.com/gpu","nominalQuota":"0"},
+                                   {"name":"credits","nominalQuota":"0"}]}]}]}})");
+    queue["metadata"]["name"] = name;
+    world.Create(std::move(queue));
+  }
+  world.RunFor(seconds(5));
+  const std::string remedy =
+      R"(; nodes that come once pods wait: annotate the flavor with muster.dev/autoscaled: "true")";
+  const std::string no_device =
+      "quota that no node can serve: ClusterQueue gpus: "
+      "spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: 8 of nvidia.com/gpu: no node of ResourceFlavor f "
+      "has nvidia.com/gpu (and 1 more such quotas)" +
+      remedy;
+  const std::string no_node =
+      "quota that no node can serve: ClusterQueue gpus: "
+      "spec.resourceGroups[0].flavors[1].resources[0].nominalQuota: 1500m of cpu: no node has the labels of "
+      "ResourceFlavor g (and 1 more such quotas)" +
+      remedy;
+  CHECK(problems() == std::vector<std::string>{no_device, no_node});
+  world.Patch("resourceflavors", "", "g", {{"metadata", {{"annotations", {{"muster.dev/autoscaled", "true"}}}}}});
+  world.RunFor(seconds(5));
+  CHECK(problems() == std::vector<std::string>{no_device});
+  world.Patch("nodes", "", "n1", {{"status", {{"allocatable", {{"nvidia.com/gpu", "1"}}}}}}, "status");
+  world.RunFor(seconds(5));
+  CHECK(problems().empty());
+}
+
 }  // namespace muster::controller

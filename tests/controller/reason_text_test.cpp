@@ -201,8 +201,18 @@ TEST_CASE("Room on machines is told with how many have a place, and the largest 
         "0 of 8 pods have a place: no node of flavor h100 has all that one more asks for, most of them lack memory; "
         "cleared when machines become free");
   o.machines = gang::RoomProblem{0, 8, "", {}, {}, "", true};
-  CHECK(text() ==
-        "0 of 8 pods have a place: no node of flavor h100 takes such pods; cleared when machines become free");
+  using gang::RoomLack;
+  for (const auto& [lack, why] : std::vector<std::pair<RoomLack, std::string>>{
+           {RoomLack::kNode, "there is no node of flavor h100"},
+           {RoomLack::kNodeSelector, "no node of flavor h100 has the labels that they select"},
+           {RoomLack::kNodeAffinity, "no node of flavor h100 meets their required node affinity"},
+           {RoomLack::kToleration,
+            "each node of flavor h100 that they could be on has a taint that they do not tolerate"},
+           {RoomLack::kOpenNode, "each node of flavor h100 that they could be on is cordoned or not ready"},
+           {RoomLack::kDomain, "no node of flavor h100 takes such pods"}}) {
+    o.machines->lack = lack;
+    CHECK(text() == "0 of 8 pods have a place: " + why + "; cleared when machines become free");
+  }
 }
 
 TEST_CASE("Of more pods of an elastic Job it is told what binds them to those that run") {

@@ -175,7 +175,7 @@ TEST_CASE("machines are not looked at for autoscaled flavors, nor while no flavo
   cluster.AddNode("n1", "b", 8);
   cluster.Submit(Big("w", "q", 1, 5, 2));
   CHECK(cluster.Run().empty());
-  CHECK(cluster.ObstacleOf("w").machines == gang::RoomProblem{0, 1, "", {}, {}, "", true});
+  CHECK(cluster.ObstacleOf("w").machines == gang::RoomProblem{0, 1, "", {}, {}, "", true, gang::RoomLack::kNode});
   ResourceFlavor flavor = Pool("a");
   flavor.autoscaled = true;
   cluster.Apply(FlavorChanged{flavor});

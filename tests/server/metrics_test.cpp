@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "cluster.h"
+#include "metrics_world.h"
 #include "muster/engine/engine.h"
 
 namespace muster::server {
@@ -22,34 +22,6 @@ using engine::CpuQueue;
 using engine::Gang;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// The lines of the text format whose metric begins with `prefix`, without comments.
-std::string Lines(const Metrics& metrics, const std::string& prefix) {
-  std::string out;
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(RenderMetrics(metrics.Collect()), '\n'))) {
-    if (line.starts_with(prefix)) out += line + "\n";
-  }
-  return out;
-}
-
-struct World {
-  explicit World(MetricsOptions options = {}, engine::EngineOptions engine_options = {})
-      : cluster(std::move(engine_options)),
-        metrics(options, {"v1", "abc", "today", "gcc", "linux/amd64"},
-                {[this] { return engine(); }, [this] { return role; }, [] { return int64_t{2}; },
-                 [] {
-                   return std::vector<InformerCounts>{{"Job", 3, 5, 7}};
-                 },
-                 [this] { return finished; }, [this] { return evicting; }}) {}
-  const engine::EngineSet* engine() const { return known ? &cluster.engine : nullptr; }
-
-  engine::Cluster cluster;
-  ReplicaRole role = ReplicaRole::kLeader;
-  bool known = true;
-  FinishedCounts finished;
-  std::map<std::string, EvictingCount> evicting;
-  Metrics metrics;
-};
 
 engine::QueueRef Ref(const std::string& queue, const std::string& priority_class = "") {
   return {queue, "ns", queue, priority_class};
@@ -183,10 +155,7 @@ TEST_CASE("gangs that lack places on machines are counted by their queue") {
   options.machines = true;
   World world({}, options);
   world.cluster.AddQueue(CpuQueue("a", "", 10));
-  gang::Node node;
-  node.name = "n1";
-  node.ready = true;
-  node.allocatable = {{"cpu", Amount{2}}, {"pods", Amount{10}}};
+  gang::Node node = CpuNode("n1", 2);
   world.cluster.Apply(engine::NodeChanged{node});
   world.cluster.Submit(Gang("w", "a", 2));
   CHECK(world.cluster.Run().size() == 1);
@@ -565,12 +534,20 @@ TEST_CASE("docs/metrics.md names every metric there can be") {
   engine::EngineOptions options;
   options.fair_sharing.emplace();
   options.admission_fair_sharing.emplace();
+  options.machines = true;
   World world({.cluster_queue_resources = true, .local_queues = true}, options);
   engine::ClusterQueue queue = CpuQueue("a", "team", 4000);
   queue.usage_based_admission = true;
+  queue.resource_groups[0].covered_resources.emplace_back("nvidia.com/gpu");
+  queue.resource_groups[0].flavors[0].resources.push_back({"nvidia.com/gpu", Amount{8}, std::nullopt, std::nullopt});
   world.cluster.AddQueue(queue);
+  engine::Cohort team;
+  team.name = "team";
+  team.resource_groups = queue.resource_groups;
+  world.cluster.Apply(engine::CohortChanged{team});
+  world.cluster.Apply(engine::NodeChanged{CpuNode("n1", 2000)});
   world.cluster.Submit(Gang("runs", "a", 1000));
-  world.cluster.Submit(Gang("waits", "a", 9000));
+  world.cluster.Submit(Gang("waits", "a", 3000));
   world.cluster.Run();
   Metrics& m = world.metrics;
   m.AdmissionAttempt(true, seconds(1));

@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,7 @@
 
 #include "muster/core/time.h"
 #include "muster/engine/fair_sharing.h"
+#include "muster/engine/machines_view.h"
 #include "muster/engine/objects.h"
 #include "muster/engine/reason.h"
 #include "muster/gang/machine_room.h"
@@ -440,6 +442,8 @@ struct EngineOptions {
   // A gang starts only where every member has a place on a machine that is known (design decision 5). Off: quota alone
   // decides, and topologies where there are some.
   bool machines = false;
+  // Resources that are made of others (transformations): quota of them is in no machine's units.
+  std::set<std::string, std::less<>> derived_resources{};
   // How long a gang that holds a claim may lack places on machines; then it is told to go, and queues again. It lacks
   // some where a node, or the room that was reserved on it, was lost before a pod was bound there, or where a pod has
   // gone and its room with it; and only while no other machine has places for the gang. 0: for ever.
@@ -491,6 +495,11 @@ class EngineSet {
   int64_t unwritten_claims() const;
   // How much machines were asked for, and what was given of them.
   gang::RoomCounts MachineCounts() const;
+  // The room of all flavors that there is quota for, by flavor and resource. One look at all machines for each flavor.
+  std::vector<FlavorRoomView> ViewFlavorRoom() const;
+  // The same object until it may have changed.
+  std::shared_ptr<const std::vector<UnservedQuota>> UnservedQuotas() const;
+  std::vector<FitFailures> ViewFitFailures() const;  // sorted by flavor, cause and resource
 
   // Whose claims have places on the node of that hostname, by uid; and all hostnames of which somebody has, sorted.
   std::vector<HolderOnNode> HoldersOn(std::string_view hostname) const;

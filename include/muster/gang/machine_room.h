@@ -43,6 +43,7 @@ struct FlavorMachines {
   Labels node_labels;
   std::vector<Toleration> tolerations;  // that its pods get
   bool autoscaled = false;
+  std::vector<Taint> node_taints{};  // that pods for it tolerate by themselves; only FlavorRoom goes by them
   friend bool operator==(const FlavorMachines&, const FlavorMachines&) = default;
 };
 
@@ -72,6 +73,17 @@ enum class RoomView : uint8_t {
   kEmpty,    // strangers' pods alone
 };
 
+// What keeps pods from machines: the first of these that leaves no machine for them.
+enum class RoomLack : uint8_t {
+  kNode,          // the labels of their flavors
+  kNodeSelector,  // their own
+  kNodeAffinity,  // what they require
+  kToleration,    // of a taint
+  kOpenNode,      // those that would do are cordoned or not ready
+  kDomain,        // the domains of their topology lack room, or machines that would do
+  kResource,
+};
+
 // Why the pods of a pod set have no places.
 struct RoomProblem {
   int64_t placed = 0;  // of its pods, beside those of the pod sets before it
@@ -82,6 +94,7 @@ struct RoomProblem {
   Amount largest;      // free on one machine, beside those that were placed
   std::string node;    // which is that
   bool proven = true;  // false: the search ended at its step limit
+  RoomLack lack = RoomLack::kResource;
   friend bool operator==(const RoomProblem&, const RoomProblem&) = default;
 };
 
@@ -93,6 +106,20 @@ struct RoomAnswer {
   // Where they do not fit: the pod set, and why.
   size_t pod_set = 0;
   RoomProblem problem{};
+};
+
+// What the nodes with a flavor's labels have, whatever is on them.
+struct FlavorFacts {
+  bool autoscaled = false;
+  int64_t nodes = 0;
+  Amount allocatable;  // of one resource
+};
+
+// The room of one resource on the machines of a flavor that take pods which tolerate the flavor's taints.
+struct FlavorRoom {
+  Amount free;                // and kept for nobody
+  Amount largest;             // of that, on one machine
+  std::vector<int64_t> pods;  // by size: how many would have places that ask for so much of it, and nothing else
 };
 
 struct RoomCounts {
@@ -143,6 +170,13 @@ class MachineRoom {
   // Likewise the workloads, by uid, whose claims lack places and did not then, or the other way round; sorted.
   std::vector<std::string> TakeLackChanged();
   RoomCounts counts() const;
+  // RETURNS: nothing where the flavor is not known, or machines are not looked at.
+  std::optional<FlavorFacts> FactsOf(std::string_view flavor, std::string_view resource) const;
+  // Changes whenever these may have.
+  uint64_t facts_version() const;
+  // By resource, as given; as last booked: asking changes nothing. REQUIRES: FactsOf returns something; sizes above 0
+  std::vector<FlavorRoom> RoomOf(std::string_view flavor, const std::vector<std::string>& resources,
+                                 const std::vector<int64_t>& sizes) const;
   // Questions and reservations that found too little room, ever.
   uint64_t refusals() const;
 
