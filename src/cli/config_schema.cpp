@@ -175,6 +175,7 @@ constexpr Field kFields[] = {
     {"muster.machines", kObject},
     {"muster.machines.enable", kBool},
     {"muster.machines.placeTimeout", kDuration},
+    {"muster.machines.reserveAfter", kDuration},
     {"muster.metricsCertDir", kString},
     {"muster.parents", kList},
     {"muster.parents[]", kObject},

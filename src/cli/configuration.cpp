@@ -505,6 +505,13 @@ void Builder::ReadMuster() {
   if (config_.controller.place_timeout < Duration(0)) {
     reader_.Fail("muster.machines.placeTimeout", "must be 0s or more");
   }
+  config_.controller.reserve_after =
+      reader_.Time("muster.machines.reserveAfter").value_or(config_.controller.reserve_after);
+  if (config_.controller.reserve_after < Duration(0)) {
+    reader_.Fail("muster.machines.reserveAfter", "must be 0s or more");
+  } else if (config_.controller.reserve_after > Duration(0) && !config_.controller.check_machines) {
+    reader_.Fail("muster.machines.reserveAfter", "needs muster.machines.enable: true");
+  }
   config_.controller.wait_for_terminating_pods =
       reader_.Bool("muster.waitForTerminatingPods").value_or(config_.controller.wait_for_terminating_pods);
 }

@@ -80,6 +80,7 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   }
   if (auto seconds = MaxExecutionSeconds(job); seconds.ok()) {
     out.max_execution_seconds = *seconds;
+    if (seconds->has_value()) out.workload.max_execution = SecondsClamped(**seconds);
   } else {
     out.problem.Update(seconds.status());
   }
@@ -119,6 +120,7 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
   Prepared out;
   out.priority = {object.spec.priority, object.spec.priority_class};
   out.max_execution_seconds = object.spec.max_execution_seconds;
+  if (out.max_execution_seconds.has_value()) out.workload.max_execution = SecondsClamped(*out.max_execution_seconds);
   engine::Workload& workload = out.workload;
   workload.uid = object.meta.uid;
   workload.ns = object.meta.ns;

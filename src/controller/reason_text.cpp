@@ -86,7 +86,8 @@ std::string PlacementText(const gang::PlacementProblem& p) {
 bool AsksTheSame(const Obstacle& a, const Obstacle& b) {
   if (a.kind == ObstacleKind::kResourceQuota && a.requested != b.requested) return false;
   if (!a.machines.has_value() || !b.machines.has_value()) return a.machines.has_value() == b.machines.has_value();
-  return a.machines->wanted == b.machines->wanted;
+  return a.machines->wanted == b.machines->wanted && a.machines->kept == b.machines->kept &&
+         (a.count > 0) == (b.count > 0);
 }
 
 // `where`: " of flavor a", or nothing.
@@ -123,7 +124,13 @@ std::string RoomText(const Obstacle& o) {
     out += Cat("the largest free block of ", p.resource, o.flavor.empty() ? "" : Cat(" on flavor ", o.flavor), " is ",
                amount(p.largest), ", on node ", p.node, "; ", amount(p.needed), " needed");
   }
-  return p.proven ? out : Cat(out, " (the search ended before this was proven)");
+  if (!p.proven) out += " (the search ended before this was proven)";
+  if (p.kept) out += "; as much is free, and kept for others";
+  if (o.count > 0) {
+    out += Cat("; ", o.count, " node(s) are reserved for it",
+               o.until.IsSet() ? Cat(", and free at the latest at ", FormatTime(o.until)) : std::string());
+  }
+  return out;
 }
 
 // An obstacle in the way of one pod set, to be listed behind "couldn't assign flavors to pod set".
@@ -307,30 +314,6 @@ std::string PodSetMessages(const std::vector<Obstacle>& obstacles) {
   return out;
 }
 
-std::string_view PreemptionText(EvictionReason reason) {
-  switch (reason) {
-    case EvictionReason::kInClusterQueue:
-      return "prioritization in the ClusterQueue";
-    case EvictionReason::kInCohortReclamation:
-      return "reclamation within the cohort";
-    case EvictionReason::kInCohortFairSharing:
-      return "Fair Sharing within the cohort";
-    case EvictionReason::kInCohortReclaimWhileBorrowing:
-      return "reclamation within the cohort while borrowing";
-    case EvictionReason::kClusterQueueStopped:
-    case EvictionReason::kLocalQueueStopped:
-    case EvictionReason::kDeactivated:
-    case EvictionReason::kNodeFailures:
-      return "";
-  }
-  CheckFailed(__FILE__, __LINE__, "known eviction reason");
-}
-
-constexpr std::string_view kPreemptedFor = "Preempted to accommodate a workload (UID: ";
-constexpr std::string_view kJobUid = ", JobUID: ";
-constexpr std::string_view kDueTo = ") due to ";
-constexpr std::string_view kUnknown = "UNKNOWN";
-
 // ---- what it waits for, and what clears it --------------------------------------------------------
 
 std::string Where(const Obstacle& o) { return Cat(o.of_cohort ? "Cohort " : "ClusterQueue ", o.object); }
@@ -441,6 +424,12 @@ std::string MismatchText(const Obstacle& o) {
   return Cat("the required node affinity of pod set ", o.pod_set, " excludes flavor ", o.flavor);
 }
 
+std::string KeptText(const Obstacle& o) {
+  if (o.machines.has_value()) return PodSetText(o);
+  return Cat(Asks(o), ", and ", Quantity(o, o.missing),
+             " of what is free is kept for workloads that wait for those they preempted");
+}
+
 // `o`: the decisive obstacle.
 std::string WaitText(const Reason& reason, const Obstacle& o) {
   switch (engine::WaitCodeOf(reason)) {
@@ -472,8 +461,7 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
       return Cat("others would have to leave for it, and it may not preempt while these gates are closed: ",
                  Joined(o.names));
     case WaitCode::kRoomKept:
-      return Cat(Asks(o), ", and ", Quantity(o, o.missing),
-                 " of what is free is kept for workloads that wait for those they preempted");
+      return KeptText(o);
     case WaitCode::kNoPlacement:
       return o.flavor.empty() ? PodSetText(o) : Cat("flavor ", o.flavor, ": ", PodSetText(o));
     case WaitCode::kLostToAnother:
@@ -680,100 +668,6 @@ std::optional<HoldEvent> EventOf(const engine::Reason& reason) {
   }
   if (!WasEvaluated(reason) || reason.code == engine::ReasonCode::kPendingEvaluation) return std::nullopt;
   return HoldEvent{kAdmissionReporter, "Warning", std::string(engine::Name(reason.code))};
-}
-
-std::string_view EvictedReason(EvictionReason reason) {
-  switch (reason) {
-    case EvictionReason::kInClusterQueue:
-    case EvictionReason::kInCohortReclamation:
-    case EvictionReason::kInCohortFairSharing:
-    case EvictionReason::kInCohortReclaimWhileBorrowing:
-      return "Preempted";
-    case EvictionReason::kClusterQueueStopped:
-      return "ClusterQueueStopped";
-    case EvictionReason::kLocalQueueStopped:
-      return "LocalQueueStopped";
-    case EvictionReason::kDeactivated:
-      return "Deactivated";
-    case EvictionReason::kNodeFailures:
-      return "NodeFailures";
-  }
-  CheckFailed(__FILE__, __LINE__, "known eviction reason");
-}
-
-std::string_view PreemptedReason(EvictionReason reason) {
-  switch (reason) {
-    case EvictionReason::kInClusterQueue:
-      return "InClusterQueue";
-    case EvictionReason::kInCohortReclamation:
-      return "InCohortReclamation";
-    case EvictionReason::kInCohortFairSharing:
-      return "InCohortFairSharing";
-    case EvictionReason::kInCohortReclaimWhileBorrowing:
-      return "InCohortReclaimWhileBorrowing";
-    case EvictionReason::kClusterQueueStopped:
-    case EvictionReason::kLocalQueueStopped:
-    case EvictionReason::kDeactivated:
-    case EvictionReason::kNodeFailures:
-      return "";
-  }
-  CheckFailed(__FILE__, __LINE__, "known eviction reason");
-}
-
-std::optional<EvictionReason> DecidedReason(std::string_view evicted_reason, std::string_view preempted_reason) {
-  for (const EvictionReason reason :
-       {EvictionReason::kInClusterQueue, EvictionReason::kInCohortReclamation, EvictionReason::kInCohortFairSharing,
-        EvictionReason::kInCohortReclaimWhileBorrowing, EvictionReason::kClusterQueueStopped,
-        EvictionReason::kLocalQueueStopped, EvictionReason::kDeactivated, EvictionReason::kNodeFailures}) {
-    if (EvictedReason(reason) == evicted_reason && PreemptedReason(reason) == preempted_reason) return reason;
-  }
-  return std::nullopt;
-}
-
-std::string_view UidOrUnknown(std::string_view uid) { return uid.empty() ? kUnknown : uid; }
-
-namespace {
-
-// One node, where there were no other places, or several that failed at once.
-std::string NodeFailuresText(const EvictionFacts& facts) {
-  if (facts.nodes.empty()) {
-    const std::string pods = facts.without_place > 0 ? std::to_string(facts.without_place) : "some";
-    return Cat("No node had a place for ", pods, " of its pods for too long");
-  }
-  std::string names;
-  for (const std::string& node : facts.nodes) names += Cat(names.empty() ? "" : ", ", node);
-  if (facts.nodes.size() > 1) {
-    return Cat("Workload eviction triggered due to multiple TAS assigned node failures, including: ", names);
-  }
-  return Cat("Workload was evicted as there was no replacement for unhealthy node(s): ", names);
-}
-
-}  // namespace
-
-std::string EvictedMessage(EvictionReason reason, const EvictionFacts& facts) {
-  const std::string_view preemption = PreemptionText(reason);
-  if (!preemption.empty()) {
-    return Cat(kPreemptedFor, UidOrUnknown(facts.preemptor_workload_uid), kJobUid,
-               UidOrUnknown(facts.preemptor_job_uid), kDueTo, preemption, "; preemptor path: ", facts.preemptor_path,
-               "; preemptee path: ", facts.preemptee_path);
-  }
-  if (reason == EvictionReason::kClusterQueueStopped) return "The ClusterQueue is stopped";
-  if (reason == EvictionReason::kLocalQueueStopped) return "The LocalQueue is stopped";
-  if (reason == EvictionReason::kNodeFailures) return NodeFailuresText(facts);
-  return "The workload is deactivated";
-}
-
-std::string PreemptorIn(std::string_view evicted_message) {
-  const size_t job = evicted_message.find(kJobUid);
-  const size_t end = evicted_message.find(kDueTo);
-  if (!evicted_message.starts_with(kPreemptedFor) || job == std::string_view::npos || end == std::string_view::npos ||
-      job + kJobUid.size() > end) {
-    return "";
-  }
-  const std::string_view job_uid = evicted_message.substr(job + kJobUid.size(), end - job - kJobUid.size());
-  const std::string_view workload_uid = evicted_message.substr(kPreemptedFor.size(), job - kPreemptedFor.size());
-  const std::string_view uid = job_uid == kUnknown ? workload_uid : job_uid;
-  return uid == kUnknown ? std::string() : std::string(uid);
 }
 
 std::string Truncated(std::string text, size_t max) {

@@ -20,6 +20,7 @@ struct Assigner::Attempt {
   const ClusterQueueState* queue = nullptr;
   const ScanProgress* start = nullptr;
   const Assignment* chosen = nullptr;  // whose flavors are the only ones; null: all
+  bool empty_machines = false;         // as if no gang were on any
   bool search_ended = false;
   Assignment out;
 };
@@ -227,6 +228,10 @@ Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueSta
   return assignment;
 }
 
+Assignment Assigner::AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue) const {
+  return AssignCounts(workload, queue, FullCounts(workload.spec), {}, nullptr, true);
+}
+
 Assignment Assigner::AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue,
                                  const Assignment& chosen) const {
   return AssignMost(workload, queue, {}, &chosen);
@@ -275,9 +280,10 @@ Assignment Assigner::Reassign(const WorkloadState& workload, const ClusterQueueS
 
 Assignment Assigner::AssignCounts(const WorkloadState& workload, const ClusterQueueState& queue,
                                   const std::vector<int32_t>& counts, const ScanProgress& start,
-                                  const Assignment* chosen) const {
+                                  const Assignment* chosen, bool empty_machines) const {
   Attempt attempt;
   attempt.chosen = chosen;
+  attempt.empty_machines = empty_machines;
   attempt.workload = &workload;
   attempt.queue = &queue;
   attempt.start = &start;
@@ -371,7 +377,8 @@ bool Assigner::PlaceOnMachines(Attempt* attempt) const {
   const gang::GangToSeat gang = machines_->PodsOf(*attempt->workload, *out);
   const size_t obstacles_before = out->obstacles.size();
   if (out->mode == Mode::kFit) {
-    const gang::RoomAnswer answer = room->Ask(gang, gang::RoomView::kBoth);
+    const auto view = attempt->empty_machines ? gang::RoomView::kEmpty : gang::RoomView::kBoth;
+    const gang::RoomAnswer answer = room->Ask(gang, view);
     out->on_machines = answer.checked;
     if (answer.fits) return false;
     out->obstacles.push_back(NoRoom(gang, answer));
@@ -616,7 +623,8 @@ Mode Assigner::ModeOnMachines(Attempt* attempt, const std::vector<size_t>& membe
   gang::MachineRoom* room = machines_->room();
   gang::GangToSeat gang = machines_->PodsWith(*attempt->workload, attempt->out, members, option.flavor);
   if (mode == Mode::kFit) {
-    const gang::RoomAnswer answer = room->Ask(gang, gang::RoomView::kBoth);
+    const auto view = attempt->empty_machines ? gang::RoomView::kEmpty : gang::RoomView::kBoth;
+    const gang::RoomAnswer answer = room->Ask(gang, view);
     if (answer.fits) return mode;
     attempt->out.obstacles.push_back(NoRoom(gang, answer));
     attempt->out.without_places = true;

@@ -76,6 +76,8 @@ class Assigner {
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
   // that fits, or can be made to by evictions. `start`: where to go on with the scan of flavors.
   Assignment Assign(const WorkloadState& workload, const ClusterQueueState& queue, const ScanProgress& start) const;
+  // As if no gang were on any machine.
+  Assignment AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue) const;
   // Anew, with the flavors of `chosen`.
   Assignment AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue, const Assignment& chosen) const;
   // Anew, with the counts and the flavors of `chosen`.
@@ -89,7 +91,7 @@ class Assigner {
                         const Assignment* chosen) const;
   Assignment AssignCounts(const WorkloadState& workload, const ClusterQueueState& queue,
                           const std::vector<int32_t>& counts, const ScanProgress& start,
-                          const Assignment* chosen = nullptr) const;
+                          const Assignment* chosen = nullptr, bool empty_machines = false) const;
   void FindVictims(const WorkloadState& workload, const ClusterQueueState& queue, Assignment* assignment) const;
   // Those of one group together; they get the same flavors.
   bool AssignPodSets(Attempt* attempt, const std::vector<size_t>& members) const;

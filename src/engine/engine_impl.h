@@ -125,6 +125,7 @@ class EngineSet::Impl final : private PassHost {
   void OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) override;
   void OnNominate(ClusterQueueState* queue) override;
   void OnNoFit(const std::vector<Obstacle>& obstacles) override;
+  WallTime EndOf(const std::string& uid) const override;
   void OnPreemptionSkipped(ClusterQueueState* queue) override { ++queue->preemption_skips; }
   void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) override {
     ++recomputations_[{queue.name, result}];

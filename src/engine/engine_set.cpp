@@ -114,7 +114,7 @@ struct TreeRun {
         fair_order(of),
         pass(forest, &assigner, placer, machines, host,
              options.fair_sharing.has_value() ? static_cast<PassOrder*>(&fair_order) : &classical_order, number, now,
-             options.keep_room_for) {}
+             options.keep_room_for, options.reserve_after) {}
 
   Tree* tree;
   ClassicalSearch classical;
@@ -161,6 +161,18 @@ void FinishTrees(const TreeRuns& runs, Forest* forest) {
   }
 }
 
+// For the first of all trees in each flavor.
+void ReserveMachinesAhead(const TreeRuns& runs) {
+  std::vector<std::pair<Entry*, TreePass*>> due;
+  for (const std::unique_ptr<TreeRun>& run : runs) {
+    for (Entry* entry : run->pass.DueForMachines()) due.emplace_back(entry, &run->pass);
+  }
+  std::sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
+    return queue::Earlier()(&a.first->workload->ticket, &b.first->workload->ticket);
+  });
+  for (const auto& [entry, pass] : due) pass->ReserveMachinesAhead(entry);
+}
+
 void ProcessEntries(const TreeRuns& runs) {
   const bool in_one_order =
       std::count_if(runs.begin(), runs.end(), [](const auto& run) { return run->pass.LooksForPlaces(); }) > 1;
@@ -173,6 +185,7 @@ void EngineSet::Impl::RunTrees() {
   TreeRuns runs;
   PassHost* host = this;
   const auto finish = [&] {
+    ReserveMachinesAhead(runs);
     ProcessEntries(runs);
     FinishTrees(runs, &forest_);
     runs.clear();
@@ -310,6 +323,7 @@ void EngineSet::Impl::OnAdmit(WorkloadState* workload, ClusterQueueState* queue,
   workload->scan_history.reset();
   workload->start_refused.clear();
   workload->room_spent = false;
+  workload->crowded_since = {};
   decisions_->push_back(Admit{workload->spec.uid, workload->spec.generation, workload->claim->id,
                               workload->claim->admission, std::move(checks)});
 }
@@ -365,6 +379,14 @@ void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const R
   if (workload->reason_changed) return;
   workload->reason_changed = true;
   reasons_changed_.insert(workload);
+}
+
+WallTime EngineSet::Impl::EndOf(const std::string& uid) const {
+  const WorkloadState* workload = FindWorkload(uid);
+  if (workload == nullptr || workload->claim == nullptr) return {};
+  if (workload->claim->leaving) return now_;
+  const std::optional<Duration>& most = workload->spec.max_execution;
+  return most.has_value() ? std::max(now_, workload->claim->reserved_at + *most) : WallTime{};
 }
 
 WorkloadState* EngineSet::Impl::FindWorkload(std::string_view uid) const {

@@ -313,6 +313,7 @@ void Forest::RemoveQueue(ClusterQueueState* queue) {
   queue->flavors.clear();
   queue->bypass.clear();
   queue->recheck_at = {};
+  queue->reserve_at = {};
   Refresh(queue);
   RecomputeActivity(queue);
   MarkChanged(queue);
@@ -568,7 +569,7 @@ void Forest::Refresh(ClusterQueueState* queue) {
   GiveUpUselessRooms(queue);
   WallTime due = queue->waiting.NextDue();
   const WallTime room_ends = queue->keeping.empty() ? WallTime{} : (*queue->keeping.begin())->room->until;
-  for (const WallTime other : {queue->stall_ends, queue->recheck_at, room_ends}) {
+  for (const WallTime other : {queue->stall_ends, queue->recheck_at, queue->reserve_at, room_ends}) {
     if (other.IsSet()) due = due.IsSet() ? std::min(due, other) : other;
   }
   if (due != queue->due) {
@@ -616,6 +617,12 @@ void Forest::RecheckLater(ClusterQueueState* queue, WallTime now) {
   Refresh(queue);
 }
 
+void Forest::RecheckForMachines(ClusterQueueState* queue, WallTime when) {
+  if (queue->reserve_at.IsSet() && queue->reserve_at <= when) return;
+  queue->reserve_at = when;
+  Refresh(queue);
+}
+
 void Forest::Gained(Tree* tree) {
   ++tree->version;
   const auto blocked = std::exchange(tree->blocked, {});
@@ -651,11 +658,16 @@ void Forest::ReleaseDue(WallTime now) {
       }
     }
     queue->waiting.ReleaseDue(now);
-    while (!queue->keeping.empty() && (*queue->keeping.begin())->room->until <= now) {
+    const auto room_ends = [queue] { return (*queue->keeping.begin())->room->until; };
+    while (!queue->keeping.empty() && room_ends().IsSet() && room_ends() <= now) {
       WorkloadState* workload = *queue->keeping.begin();
       workload->room_spent = true;
       BeginTurn();
       GiveUpRoom(workload);
+      RequestFlush(queue->tree);
+    }
+    if (queue->reserve_at.IsSet() && queue->reserve_at <= now) {
+      queue->reserve_at = {};
       RequestFlush(queue->tree);
     }
     if (queue->recheck_at.IsSet() && queue->recheck_at <= now) {

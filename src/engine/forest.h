@@ -81,6 +81,8 @@ class Forest {
   void KeepRoom(WorkloadState* workload, Room room);
   // Whose turn it is not in a StrictFIFO queue cannot use room; one whose start was refused is waited for.
   static bool MayUseRoom(const WorkloadState& workload);
+  // Those for whom machines are reserved, in all trees.
+  const absl::btree_set<WorkloadState*, ByUid>& reserving() const { return reserving_; }
   // Keeps none any more, if any was.
   void GiveUpRoom(WorkloadState* workload);
   // Likewise, of what is kept for it, because it went to others or is of no use to it.
@@ -108,6 +110,9 @@ class Forest {
   // first may have become possible since. After a while, and once all in the queue have had their turn, those that are
   // parked in it have another.
   void RecheckLater(ClusterQueueState* queue, WallTime now);
+
+  // At that time somebody in the queue may have machines reserved: the tree is looked at again.
+  void RecheckForMachines(ClusterQueueState* queue, WallTime when);
 
   // Trees with something to look at, in the order of their roots' names.
   absl::btree_set<Tree*, ByRoot>& active_trees() { return active_trees_; }
@@ -203,6 +208,7 @@ class Forest {
   absl::btree_set<Tree*, ByRoot> active_trees_;
   absl::btree_set<Tree*, ByRoot> resting_trees_;
   StringMap<absl::btree_set<WorkloadState*, ByUid>> on_host_;
+  absl::btree_set<WorkloadState*, ByUid> reserving_;
   absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
   absl::btree_set<ClusterQueueState*, ByName> activity_changes_;
   std::vector<ClusterQueueState*> changed_queues_;

@@ -101,6 +101,7 @@ void Forest::KeepRoom(WorkloadState* workload, Room room) {
   namespace_quotas_->Plan({workload->spec.ns, {}}, workload->room->to_come);
   queue->keeping.insert(workload);
   queue->tree->keeping.insert(workload);
+  if (workload->room->future.has_value()) reserving_.insert(workload);
   Refresh(queue);
 }
 
@@ -113,6 +114,7 @@ void Forest::GiveUpRoom(WorkloadState* workload) {
   namespace_quotas_->Plan(workload->room->to_come, {workload->spec.ns, {}});
   queue->keeping.erase(workload);
   queue->tree->keeping.erase(workload);
+  reserving_.erase(workload);
   workload->room.reset();
   Refresh(queue);
 }

@@ -126,6 +126,7 @@ void Add(Hash* hash, const WorkloadState& workload) {
   hash->Add(static_cast<int64_t>(workload.room_spent));
   if (workload.room != nullptr) {
     hash->Add(static_cast<int64_t>(workload.room->borrow)).Add(workload.room->until.unix_nanos);
+    hash->Add(static_cast<int64_t>(workload.room->future.has_value()));
     for (const auto& [fr, amount] : workload.room->usage) hash->Add(amount.value);
   }
   for (const int16_t index : workload.scan.tried) hash->Add(static_cast<int64_t>(index));
@@ -166,7 +167,7 @@ uint64_t EngineSet::Impl::StateHash() const {
   for (const auto& [name, queue] : forest_.queues()) {
     if (!queue->exists) continue;
     Add(&hash, queue->spec);
-    hash.Add(queue->stall_ends.unix_nanos).Add(queue->recheck_at.unix_nanos);
+    hash.Add(queue->stall_ends.unix_nanos).Add(queue->recheck_at.unix_nanos).Add(queue->reserve_at.unix_nanos);
     hash.Add(static_cast<int64_t>(queue->tree->flush_requested && queue->waiting.HasParked()));
   }
   for (const auto& [key, queue] : local_queues_) {

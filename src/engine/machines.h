@@ -32,6 +32,11 @@ class MachinePlacer {
   std::optional<gang::Reservation> Keep(const WorkloadState& workload, const Assignment& assignment) const {
     return room_->Keep(workload.spec.uid, PodsOf(workload, assignment));
   }
+  // Of what others will leave.
+  std::optional<gang::FutureRoom> KeepFuture(const WorkloadState& workload, const Assignment& assignment,
+                                             const gang::GangEnds& ends) const {
+    return room_->KeepFuture(workload.spec.uid, PodsOf(workload, assignment), ends);
+  }
   // The machines have places for it in what is planned.
   bool FitsPlanned(const WorkloadState& workload, const Assignment& assignment) const {
     return room_->Fits(PodsOf(workload, assignment), gang::RoomView::kPlanned);

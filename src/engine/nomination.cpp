@@ -34,6 +34,18 @@ std::vector<WorkloadState*> OpenTo(const Tree& tree, const WorkloadState& worklo
   return open;
 }
 
+// Those whose machines it will have left before they can have them.
+std::vector<WorkloadState*> BackfillsOf(const Forest& forest, const WorkloadState& workload, WallTime now) {
+  std::vector<WorkloadState*> backfills;
+  const std::optional<Duration>& most = workload.spec.max_execution;
+  if (!most.has_value()) return backfills;
+  for (WorkloadState* keeper : forest.reserving()) {
+    const WallTime free_at = keeper->room->future->free_at;
+    if (keeper != &workload && free_at.IsSet() && now + *most <= free_at) backfills.push_back(keeper);
+  }
+  return backfills;
+}
+
 // With the rooms that are open to it, where that is of use.
 void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* workload, ClusterQueueState* queue,
                          Nomination* nomination) {
@@ -62,7 +74,8 @@ void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* wo
 
 }  // namespace
 
-WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose)
+WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose,
+                           const std::vector<WorkloadState*>& machines_of)
     : namespace_quotas_(tree->namespace_quotas), removal_(&tree->ledger), places_(tree->topologies) {
   for (const WorkloadState* workload : whose) {
     if (workload->room == nullptr || workload->room->lifted) continue;
@@ -70,16 +83,21 @@ WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose)
     places_.Remove(workload->room->places);
     if (workload->room->machines.has_value()) machines_.Lift(*workload->room->machines);
     namespace_quotas_->Lift(workload->room->to_come);
+    in_namespaces_.push_back(workload->room.get());
+    workload->room->lifted = true;
+    lifted_.push_back(workload->room.get());
+  }
+  for (const WorkloadState* workload : machines_of) {
+    if (workload->room == nullptr || workload->room->lifted || !workload->room->future.has_value()) continue;
+    machines_.Lift(*workload->room->machines);
     workload->room->lifted = true;
     lifted_.push_back(workload->room.get());
   }
 }
 
 WithoutRooms::~WithoutRooms() {
-  for (Room* room : lifted_) {
-    namespace_quotas_->PutBack(room->to_come);
-    room->lifted = false;
-  }
+  for (Room* room : in_namespaces_) namespace_quotas_->PutBack(room->to_come);
+  for (Room* room : lifted_) room->lifted = false;
 }
 
 WithoutVictims::WithoutVictims(Tree* tree, const std::vector<Victim>& victims)
@@ -99,7 +117,7 @@ bool RoomHolds(Tree* tree, WorkloadState* workload) {
 }
 
 Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
-                    ClusterQueueState* queue) {
+                    ClusterQueueState* queue, WallTime now) {
   Nomination nomination;
   if (workload->room != nullptr) {
     {
@@ -116,8 +134,10 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
         if (there.mode == Mode::kFit) nomination.assignment = std::move(there);
       }
     }
+    // Nobody was told to go for what others will leave: some may be by now.
+    const bool may_preempt = workload->room->future.has_value() && nomination.assignment.preemption.Found();
     nomination.keeps = nomination.assignment.mode != Mode::kFit && !nomination.assignment.refused_by_namespace &&
-                       RoomHolds(tree, workload);
+                       !may_preempt && RoomHolds(tree, workload);
     if (nomination.keeps) return nomination;
     if (nomination.assignment.mode == Mode::kFit) {
       nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
@@ -132,6 +152,14 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
     NominateInOpenRooms(tree, assigner, workload, queue, &nomination);
   }
   nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
+  if (nomination.assignment.mode == Mode::kFit || nomination.assignment.preemption.Found()) return nomination;
+  std::vector<WorkloadState*> backfills = BackfillsOf(*forest, *workload, now);
+  if (backfills.empty()) return nomination;
+  const WithoutRooms without(tree, nomination.free_of, backfills);
+  Assignment assignment = assigner.Assign(*workload, *queue, workload->scan);
+  if (assignment.mode != Mode::kFit) return nomination;
+  nomination.assignment = std::move(assignment);
+  nomination.backfills = std::move(backfills);
   return nomination;
 }
 

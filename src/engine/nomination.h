@@ -6,6 +6,9 @@
 // borrow is no matter, unlike in a pass: one that is admitted since it borrows less, and evicted at once since its
 // priority is lower, would go round for ever.
 //
+// Room on machines that small gangs will leave for a big one is kept likewise (tree_pass_machines.cpp). What will have
+// ended before all of it can be free may have those machines, too, though no quota that is kept.
+//
 // Source: design decision 4 (two books); kueue_semantics 5.2.
 // Threading: needs external synchronisation with the tree's owner.
 #pragma once
@@ -25,12 +28,16 @@ struct Nomination {
   bool keeps = false;
   // Whose rooms do not bind it; its own among them.
   std::vector<WorkloadState*> free_of;
+  // Whose machines do not bind it, since it will have left them in time.
+  std::vector<WorkloadState*> backfills;
 };
 
 // Room of some workloads taken out of the planned book, for the length of a scope; as far as it is in it.
 class WithoutRooms {
  public:
-  WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose);
+  // `machines_of`: of these, machines alone.
+  WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose,
+               const std::vector<WorkloadState*>& machines_of = {});
   ~WithoutRooms();
   WithoutRooms(const WithoutRooms&) = delete;
   WithoutRooms& operator=(const WithoutRooms&) = delete;
@@ -38,6 +45,7 @@ class WithoutRooms {
  private:
   NamespaceQuotas* namespace_quotas_;
   std::vector<Room*> lifted_;
+  std::vector<Room*> in_namespaces_;  // of those, with what they keep of ResourceQuotas
   quota::Removal removal_;
   WithoutPlaces places_;
   LiftedMachines machines_;
@@ -61,6 +69,6 @@ bool RoomHolds(Tree* tree, WorkloadState* workload);
 
 // Gives up room that is kept for it and does not fit any more.
 Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
-                    ClusterQueueState* queue);
+                    ClusterQueueState* queue, WallTime now);
 
 }  // namespace muster::engine

@@ -97,7 +97,7 @@ WaitCode CodeOf(const Obstacle& obstacle) {
     case ObstacleKind::kVictimSearchEnded:
       return WaitCode::kQuotaInUse;
     case ObstacleKind::kNoRoom:
-      return WaitCode::kNoRoom;
+      return obstacle.machines.has_value() && obstacle.machines->kept ? WaitCode::kRoomKept : WaitCode::kNoRoom;
     case ObstacleKind::kFlavorOnlyTopology:
     case ObstacleKind::kFlavorWithoutTopology:
     case ObstacleKind::kTopologyLevelMissing:

@@ -73,7 +73,8 @@ bool SamePodSets(const Workload& a, const Workload& b) {
 
 bool MayQueue(const Workload& workload) { return workload.active && workload.gated_by.empty(); }
 
-uint64_t EquivalenceOf(const WorkloadState& workload) {
+// `by_time`: for how long it may run makes a difference.
+uint64_t EquivalenceOf(const WorkloadState& workload, bool by_time) {
   muster::StateHash hash;
   hash.Add(static_cast<int64_t>(workload.spec.priority));
   for (size_t i = 0; i < workload.spec.pod_sets.size(); ++i) {
@@ -86,6 +87,7 @@ uint64_t EquivalenceOf(const WorkloadState& workload) {
   }
   hash.Add(static_cast<int64_t>(workload.spec.invalid.size()));
   for (const std::string& gate : workload.spec.preemption_gates) hash.Add(gate);
+  if (by_time) hash.Add(workload.spec.max_execution.value_or(Duration::max()).count());
   // It is bound to flavors of its own, and never evicts itself.
   if (workload.grows != nullptr) hash.Add(workload.spec.uid);
   return hash.value();
@@ -329,8 +331,8 @@ void EngineSet::Impl::SetCounted(WorkloadState* workload, std::optional<std::pai
 bool EngineSet::Impl::QueuesAlike(const Workload& a, const Workload& b) {
   return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
          a.active == b.active && a.gated_by == b.gated_by && a.preemption_gates == b.preemption_gates &&
-         a.not_before == b.not_before && a.invalid == b.invalid && a.elastic == b.elastic &&
-         a.growth_queue_time == b.growth_queue_time && SamePodSets(a, b);
+         a.not_before == b.not_before && a.max_execution == b.max_execution && a.invalid == b.invalid &&
+         a.elastic == b.elastic && a.growth_queue_time == b.growth_queue_time && SamePodSets(a, b);
 }
 
 void EngineSet::Impl::Apply(const WorkloadChanged& event) {
@@ -369,7 +371,7 @@ void EngineSet::Impl::Change(WorkloadState* workload, const Workload& spec, bool
   if (workload->claim == nullptr) workload->spec.not_before = std::max(spec.not_before, own_back_off);
   workload->shapes.clear();
   for (const PodSet& pod_set : spec.pod_sets) workload->shapes.push_back(catalog_.Compile(pod_set.shape));
-  const uint64_t equivalence = EquivalenceOf(*workload);
+  const uint64_t equivalence = EquivalenceOf(*workload, options_.reserve_after > Duration(0));
   if (equivalence != workload->ticket.equivalence) workload->scan = {};
   workload->ticket.equivalence = equivalence;
   if (moves) Join(workload, GetLocalQueue(spec.ns, spec.local_queue));

@@ -120,16 +120,23 @@ struct Claim {
   std::optional<Admission> before_growth{};
 };
 
+// Of room on machines that others will leave.
+struct FutureMachines {
+  int64_t count = 0;
+  WallTime free_at;  // when all who run there will have ended at the latest; unset: nobody knows
+};
+
 // Room in the planned book, kept for a workload that waits for others to leave.
 struct Room {
   std::vector<std::pair<FlavorResource, Amount>> usage;
   std::vector<gang::PlacedPodSet> places;
   std::shared_ptr<const Assignment> chosen;  // with the flavors that it is in
   int32_t borrow = 0;                        // how far up it borrows for it
-  WallTime until;
-  bool lifted = false;  // not in the book for the moment
+  WallTime until;                            // unset: for as long as it waits
+  bool lifted = false;                       // not in the book for the moment
   std::optional<gang::Reservation> machines{};
   PodsToCome to_come{};
+  std::optional<FutureMachines> future{};  // nobody was told to go for it
 };
 
 // Where admissions wait for the pods of others: whether they wait for this one's. What is being stopped will never have
@@ -155,6 +162,7 @@ struct WorkloadState {
   std::unique_ptr<Room> room;  // only while it waits
   bool room_spent = false;     // the time was over for which room is kept for it
   uint64_t room_lost_in = 0;   // the forest's turn in which its room last went to others; 0: none
+  WallTime crowded_since;  // when it first had quota and no place on machines, since its last admission; unset: never
   // Whom it preempted, by uid, since anything changed in its tree that nobody decided here: not again before that, or
   // preemptors could go round for ever.
   absl::flat_hash_set<std::string> preempted;
@@ -196,7 +204,10 @@ struct ByUid {
 // REQUIRES: room is kept for all of them.
 struct ByRoomEnd {
   bool operator()(const WorkloadState* a, const WorkloadState* b) const {
-    return a->room->until != b->room->until ? a->room->until < b->room->until : a->spec.uid < b->spec.uid;
+    const WallTime x = a->room->until;
+    const WallTime y = b->room->until;
+    if (x != y) return x.IsSet() && y.IsSet() ? x < y : x.IsSet();
+    return a->spec.uid < b->spec.uid;
   }
 };
 
@@ -275,6 +286,7 @@ struct ClusterQueueState {
   // When its parked workloads are to be looked at again, whatever happens; unset: they need not. And that it is so far.
   WallTime recheck_at;
   bool recheck_due = false;
+  WallTime reserve_at;                  // when somebody in it may have machines reserved; unset: nobody
   std::vector<WorkloadState*> holders;  // whose claims are booked here
   VictimOrderSet preemptible;           // of those, who are not leaving
   int64_t lacking_places = 0;           // of them, who lack places on machines

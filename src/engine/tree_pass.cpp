@@ -135,9 +135,9 @@ void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
   ScanProgress& scan = workload->scan;
   // What was tried before something changed says nothing any more; two attempts in a row are one scan.
   if (number_ - scan.pass > 1 && forest_->GenerationOf(*queue) > scan.generation) scan = {};
-  Nomination nomination = Nominate(forest_, tree_, *assigner_, workload, queue);
-  entries_.push_back(
-      {queue, workload, std::move(nomination.assignment), nomination.keeps, std::move(nomination.free_of)});
+  Nomination nomination = Nominate(forest_, tree_, *assigner_, workload, queue, now_);
+  entries_.push_back({queue, workload, std::move(nomination.assignment), nomination.keeps,
+                      std::move(nomination.free_of), std::move(nomination.backfills)});
 }
 
 bool TreePass::CheckValid(ClusterQueueState* queue, WorkloadState* workload) {
@@ -170,8 +170,8 @@ void TreePass::Process(Entry* entry) {
   }
   if (entry->keeps) {
     // Without the room, it is looked at anew in the next pass.
-    if (entry->workload->room != nullptr) WaitForVictims(entry);
-    return;
+    if (entry->workload->room == nullptr) return;
+    return entry->workload->room->future.has_value() ? WaitForMachines(entry) : WaitForVictims(entry);
   }
   CheckNamespace(entry);
   switch (entry->assignment.mode) {
@@ -204,7 +204,7 @@ void TreePass::OnFits(Entry* entry) {
   bool crowded = false;  // only machines are missing
   std::optional<gang::Reservation> machines;
   {
-    const WithoutRooms without(tree_, entry->free_of);
+    const WithoutRooms without(tree_, entry->free_of, entry->backfills);
     fits = std::all_of(assignment.usage.begin(), assignment.usage.end(),
                        [&](const auto& usage) { return tree_->ledger.Fits(usage.first, usage.second); });
     if (fits && !placer_->StillFits(*entry->workload, assignment, gang::PlaceView::kBoth)) {

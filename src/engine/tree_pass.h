@@ -27,9 +27,10 @@ struct Entry {
   ClusterQueueState* queue = nullptr;
   WorkloadState* workload = nullptr;
   Assignment assignment;
-  bool keeps = false;                     // as of the Nomination
-  std::vector<WorkloadState*> free_of{};  // likewise
-  bool lost = false;                      // to others of the pass
+  bool keeps = false;                       // as of the Nomination
+  std::vector<WorkloadState*> free_of{};    // likewise
+  std::vector<WorkloadState*> backfills{};  // likewise
+  bool lost = false;                        // to others of the pass
 };
 
 // In which order the entries of a pass are processed. Begin is given all of them; Next is asked after each
@@ -71,6 +72,8 @@ class PassHost {
   // It would preempt, and others of the pass take what it needs.
   virtual void OnPreemptionSkipped(ClusterQueueState* queue) = 0;
   virtual void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) = 0;
+  // When the claim of that workload will be gone at the latest; unset: nobody knows.
+  virtual WallTime EndOf(const std::string& uid) const = 0;
   // Those that it has preempted and that have not left yet, by uid.
   virtual std::vector<const WorkloadState*> VictimsOf(const WorkloadState& preemptor) const = 0;
   // Those that wait in the tree and have evicted others, in the order of queues, with the time of the last eviction;
@@ -87,9 +90,10 @@ bool ComesBefore(const Entry& a, const Entry& b);
 
 class TreePass {
  public:
-  // `keep_room_for`: as of the EngineOptions.
+  // `keep_room_for`, `reserve_after`: as of the EngineOptions.
   TreePass(Forest* forest, const Assigner* assigner, const TopologyPlacer* placer, const MachinePlacer* machines,
-           PassHost* host, PassOrder* order, uint64_t number, WallTime now, Duration keep_room_for)
+           PassHost* host, PassOrder* order, uint64_t number, WallTime now, Duration keep_room_for,
+           Duration reserve_after)
       : forest_(forest),
         assigner_(assigner),
         placer_(placer),
@@ -98,10 +102,14 @@ class TreePass {
         order_(order),
         number_(number),
         now_(now),
-        keep_room_for_(keep_room_for) {}
+        keep_room_for_(keep_room_for),
+        reserve_after_(reserve_after) {}
 
   // Nominates. Then each Step processes an entry, while there is a next one.
   void Begin(Tree* tree);
+  // Those of the entries whose time it is to have machines reserved: each may be, before the first Step.
+  std::vector<Entry*> DueForMachines();
+  void ReserveMachinesAhead(Entry* entry);
   const Entry* next() const { return next_; }
   void Step();
   // RETURNS: whether anything changed that could make a further pass decide something.
@@ -118,6 +126,8 @@ class TreePass {
  private:
   void NominateHeads();
   void NominateHead(ClusterQueueState* queue, WorkloadState* workload);
+  // It waits for machines that are reserved for it.
+  void WaitForMachines(Entry* entry);
   // RETURNS: false where the workload may not be admitted as it is; it was given its reason.
   bool CheckValid(ClusterQueueState* queue, WorkloadState* workload);
   void Process(Entry* entry);
@@ -167,6 +177,7 @@ class TreePass {
   uint64_t number_;
   WallTime now_;
   Duration keep_room_for_;
+  Duration reserve_after_;
 
   Tree* tree_ = nullptr;
   std::unique_ptr<quota::ScopedTake> reserved_;

@@ -248,10 +248,11 @@ std::optional<WorkloadView> EngineSet::Impl::ViewWorkload(const std::string& uid
 
 std::optional<KeptRoom> EngineSet::Impl::KeptRoomOf(const WorkloadState& workload) const {
   const std::vector<const WorkloadState*> victims = VictimsOf(workload);
-  if (victims.empty() && workload.room == nullptr) return std::nullopt;
+  const bool keeps = workload.room != nullptr && !workload.room->future.has_value();
+  if (victims.empty() && !keeps) return std::nullopt;
   KeptRoom kept;
   for (const WorkloadState* victim : victims) kept.victims.push_back(victim->spec.uid);
-  if (workload.room != nullptr) kept.until = workload.room->until;
+  if (keeps) kept.until = workload.room->until;
   return kept;
 }
 

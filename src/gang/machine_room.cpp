@@ -425,6 +425,10 @@ std::optional<Reservation> MachineRoom::Reserve(std::string_view workload, const
 std::optional<Reservation> MachineRoom::Keep(std::string_view workload, const GangToSeat& gang) {
   return impl_->Take(workload, gang, false);
 }
+std::optional<FutureRoom> MachineRoom::KeepFuture(std::string_view workload, const GangToSeat& gang,
+                                                  const GangEnds& ends) {
+  return impl_->KeepFuture(workload, gang, ends);
+}
 Reservation MachineRoom::Adopt(std::string_view workload, const GangToSeat& gang) {
   return impl_->Adopt(workload, gang);
 }

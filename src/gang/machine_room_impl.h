@@ -34,7 +34,8 @@ struct Reservation::Holding {
     int64_t missing = 0;                // that have neither a place nor a node
   };
   std::string workload;
-  bool claim = true;  // else a kept room
+  bool claim = true;    // else a kept room
+  bool future = false;  // that room is of what others will leave
   bool leaving = false;
   Book books = Book::kBoth;  // that its places are held in
   std::vector<Part> parts;
@@ -125,6 +126,7 @@ class MachineRoomImpl {
   std::optional<Reservation> Take(std::string_view workload, const GangToSeat& gang, bool claim);
   uint64_t refusals() const { return refusals_; }
   Reservation Adopt(std::string_view workload, const GangToSeat& gang);
+  std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
   void Release(Holding* holding, bool quiet);
   void SetLeaving(Holding* holding, bool leaving);
   void SetLeftOver(const std::string& workload, bool left_over);
@@ -170,6 +172,12 @@ class MachineRoomImpl {
     std::deque<Chunk> chunks;
     std::deque<MachineBlock> blocks;
     BookSnapshot book;
+  };
+  // What gangs have on a machine.
+  struct Occupants {
+    MachineIndex machine;
+    WallTime end;  // when they will have ended; the last time there is: nobody knows
+    int64_t pods = 0;
   };
 
   // ---- names
@@ -223,11 +231,20 @@ class MachineRoomImpl {
   std::vector<Wanted> WantedOf(const GangToSeat& gang);
   // `explain`: where they do not fit, the answer says why.
   Seating Seat(const GangToSeat& gang, const BookSnapshot& book, Book books, bool explain);
+  // ---- what others will leave (machine_room_future.cpp)
+  // The machines that are open, those first whose occupants go first.
+  std::vector<Occupants> MachinesByEnd(const GangEnds& ends) const;
+  // Strangers' pods and what is kept count as there, but for `except`; of the machines, the first `count` as open.
+  std::unique_ptr<EmptyBook> EmptyButKept(const std::vector<Occupants>& machines, size_t count, const Holding* except);
+  bool FutureHolds(const Holding& holding);
+  bool KeepsFutureIn(const GangToSeat& gang) const;
   // As many pods as have a place, where they are to be.
   std::vector<MachinePlace> SeatSome(const Wanted& wanted, const BookSnapshot& book, Book books);
   std::vector<MachinePlace> SeatInDomains(const Wanted& wanted, const BookSnapshot& book, Book books);
   // Pod set after pod set, as many as there are places for; says what is in the way of the first that lacks some.
   Seating SeatInTurn(const std::vector<Wanted>& wanted, const BookSnapshot& book, Book books, bool proven);
+  // Would it, if nothing were kept for others?
+  bool FitsWithoutKept(const GangToSeat& gang, Book books);
   RoomProblem ProblemOf(const Wanted& wanted, const BookSnapshot& book, Book books, int64_t placed);
 
   // ---- what gangs hold

@@ -85,11 +85,27 @@ RoomAnswer MachineRoomImpl::Ask(const GangToSeat& gang, RoomView view, bool expl
   Mention(gang);
   Flush();
   const BookSnapshot& book = view == RoomView::kEmpty ? Empty() : Present();
-  return Seat(gang, book, view == RoomView::kPlanned ? Book::kPlanned : Book::kBoth, explain).answer;
+  const Book books = view == RoomView::kPlanned ? Book::kPlanned : Book::kBoth;
+  RoomAnswer answer = Seat(gang, book, books, explain).answer;
+  if (!answer.fits && explain && view != RoomView::kEmpty) answer.problem.kept = FitsWithoutKept(gang, books);
+  return answer;
+}
+
+bool MachineRoomImpl::FitsWithoutKept(const GangToSeat& gang, Book books) {
+  std::vector<const Holding*> kept;
+  for (const auto& [holding, owned] : kept_) {
+    if (std::find(lifted_.begin(), lifted_.end(), holding) == lifted_.end()) kept.push_back(holding);
+  }
+  if (kept.empty()) return false;
+  for (const Holding* holding : kept) Lift(holding);
+  const bool fits = Seat(gang, Present(), books, false).answer.fits;
+  for (const Holding* holding : kept) PutBack(holding);
+  return fits;
 }
 
 bool MachineRoomImpl::Holds(const Holding& holding) {
   Flush();
+  if (holding.future) return FutureHolds(holding);
   const BookSnapshot& book = Present();
   BookEditor scratch(book, 0);
   GangPlacement placement;
@@ -255,7 +271,7 @@ RoomProblem MachineRoomImpl::ProblemOf(const Wanted& wanted, const BookSnapshot&
 void AddToHash(const RoomProblem& problem, StateHash* hash) {
   hash->Add(problem.placed).Add(problem.wanted).Add(problem.resource).Add(problem.needed.value);
   hash->Add(problem.largest.value).Add(problem.node).Add(static_cast<int64_t>(problem.proven));
-  hash->Add(static_cast<int64_t>(problem.lack));
+  hash->Add(static_cast<int64_t>(problem.lack)).Add(static_cast<int64_t>(problem.kept));
 }
 
 }  // namespace muster::gang

@@ -56,6 +56,7 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK_FALSE(c.controller.wait_for_terminating_pods);
   CHECK_FALSE(c.controller.check_machines);
   CHECK(c.controller.place_timeout == seconds(60));
+  CHECK(c.controller.reserve_after == seconds(0));
   CHECK(c.controller.managed_jobs_namespace_selector ==
         LabelSelector{
             {}, {{"kubernetes.io/metadata.name", Requirement::Operator::kNotIn, {"kube-system", "muster-system"}}}});
@@ -114,7 +115,7 @@ featureGates: {TopologyAwareScheduling: true, DisableWaitForPodsReady: true, TAS
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
   kueueNamespace: kueue
-  machines: {enable: true, placeTimeout: 15s}
+  machines: {enable: true, placeTimeout: 15s, reserveAfter: 10m}
   parents:
   - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: JobSet}
   - {user: "system:serviceaccount:jobset-system:jobset", group: jobset.x-k8s.io, kind: Other}
@@ -150,6 +151,7 @@ muster:
   CHECK(c.controller.wait_for_terminating_pods);
   CHECK(c.controller.check_machines);
   CHECK(c.controller.place_timeout == seconds(15));
+  CHECK(c.controller.reserve_after == std::chrono::minutes(10));
   CHECK(c.controller.retention.after_finished == seconds(0));
   CHECK(c.controller.retention.after_deactivated == seconds(5400));
   CHECK(c.controller.kueue_namespace == "kueue");

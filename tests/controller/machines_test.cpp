@@ -206,4 +206,38 @@ TEST_CASE("Quota of what no node has is a standing problem, named with object, f
   CHECK(problems().empty());
 }
 
+// Its first gang ends at 300 at the latest; who will have ended by then may run beside it, and nobody else.
+TEST_CASE("Nodes that are reserved for a Job are named in its condition, and others run there only for as long") {
+  World world;
+  world.MakeQueues("100");
+  MakeNode(world, "n1", "r", 2);
+  Options options = WithMachines();
+  options.reserve_after = seconds(30);
+  world.Start("", options);
+  const auto limited = [](const char* seconds) {
+    return Json{{"metadata", {{"labels", {{"kueue.x-k8s.io/max-exec-time-seconds", seconds}}}}}};
+  };
+  world.MakeJob("runs", 1, 600, "lq", limited("300"));
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "runs"); }));
+  const MonoTime started = world.executor.Mono();
+  world.MakeJob("big", 2, 600);
+  world.RunFor(seconds(20));
+  CHECK(MessageOf(world.WorkloadOf("big"), "QuotaReserved").find("reserved for it") == std::string::npos);
+  REQUIRE(
+      world.RunUntil([&] { return Waits(world, "big", "1 node(s) are reserved for it, and free at the latest at "); }));
+  CHECK(world.executor.Mono() - started >= seconds(30));
+  world.MakeJob("endless", 1, 600);
+  world.MakeJob("long", 1, 600, "lq", limited("290"));
+  REQUIRE(world.RunUntil([&] { return Waits(world, "long", "as much is free, and kept for others"); }));
+  REQUIRE(world.RunUntil([&] { return Waits(world, "endless", "as much is free, and kept for others"); }));
+  world.MakeJob("short", 1, 600, "lq", limited("60"));
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "short"); }));
+  // Both are stopped when their time is over, and the first of those who wait has the node.
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "big"); }, std::chrono::minutes(6)));
+  CHECK(Suspended(world, "endless"));
+  CHECK(Suspended(world, "long"));
+  CHECK(world.executor.Mono() - started >= seconds(300));
+  CHECK(world.executor.Mono() - started < seconds(320));
+}
+
 }  // namespace muster::controller

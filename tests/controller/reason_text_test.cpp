@@ -215,6 +215,30 @@ TEST_CASE("Room on machines is told with how many have a place, and the largest 
   }
 }
 
+TEST_CASE("Room on machines that is kept for others, and nodes that are reserved, are told") {
+  Obstacle o;
+  o.kind = ObstacleKind::kNoRoom;
+  o.pod_set = "main";
+  o.flavor = "h100";
+  o.machines = gang::RoomProblem{3, 8, "nvidia.com/gpu", Amount{8}, Amount{6}, "n17", true};
+  const Reason reason{ReasonCode::kTopologyPlacementFailed, {o}, {}};
+  const std::string room =
+      "3 of 8 pods have a place: the largest free block of nvidia.com/gpu on flavor h100 is 6, on node n17; 8 needed";
+  const std::string cleared = "; cleared when machines become free";
+  Reason holder = reason;
+  holder.obstacles[0].count = 5;
+  CHECK(WaitMessage(holder) == room + "; 5 node(s) are reserved for it" + cleared);
+  CHECK_FALSE(SameKind(reason, holder));
+  holder.obstacles[0].until = WallTime{60'000'000'000};
+  CHECK(WaitMessage(holder) ==
+        room + "; 5 node(s) are reserved for it, and free at the latest at 1970-01-01T00:01:00Z" + cleared);
+  Reason other = reason;
+  other.obstacles[0].machines->kept = true;
+  CHECK(WaitMessage(other) ==
+        room + "; as much is free, and kept for others; cleared when they have started, and something is released");
+  CHECK_FALSE(SameKind(reason, other));
+}
+
 TEST_CASE("Of more pods of an elastic Job it is told what binds them to those that run") {
   Obstacle other = Quota(ObstacleKind::kOriginalFlavor, "cpu", 0, 0);
   other.object = "g";

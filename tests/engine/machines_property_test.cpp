@@ -23,7 +23,7 @@ std::string AnyName(const std::string& prefix, int count) {
 // Small clusters: what fits can be found by trying.
 class Run {
  public:
-  Run() : engine_(WithMachines()) {
+  explicit Run(EngineOptions options) : options_(options), engine_(options) {
     for (const char* name : {"a", "b"}) Apply(FlavorChanged{Pool(name)});
     Apply(FlavorChanged{ResourceFlavor{"all", {}, {}, {}, ""}});
     Apply(NamespaceChanged{Namespace{"ns", {}}});
@@ -69,7 +69,7 @@ class Run {
   }
 
   void Replay() const {
-    EngineSet again(WithMachines());
+    EngineSet again(options_);
     for (const auto& step : steps_) {
       if (const auto* event = std::get_if<Event>(&step)) {
         again.Apply(*event);
@@ -102,6 +102,7 @@ class Run {
 
   int64_t waited() const { return waited_; }
   int64_t preempted() const { return preempted_; }
+  int64_t reserved() const { return reserved_; }
 
  private:
   struct Holding {
@@ -170,8 +171,20 @@ class Run {
     return places - promised >= pods.count;
   }
 
-  // With room that is kept for preemptors nothing is sure; quota is asked of the views.
+  bool IsReservedFor(const std::string& uid) const {
+    const Reason reason = engine_.ViewWorkload(uid)->reason;
+    return std::any_of(reason.obstacles.begin(), reason.obstacles.end(), [](const Obstacle& obstacle) {
+      return obstacle.kind == ObstacleKind::kNoRoom && obstacle.count > 0;
+    });
+  }
+
+  // With room that is kept for others nothing is sure; quota is asked of the views.
   void NobodyWaitsWhoFits() {
+    const int64_t reserved_before = reserved_;
+    for (const auto& [uid, workload] : workloads_) {
+      if (!holdings_.contains(uid)) reserved_ += IsReservedFor(uid) ? 1 : 0;
+    }
+    if (reserved_ > reserved_before) return;
     for (const auto& [uid, workload] : workloads_) {
       if (holdings_.contains(uid) || engine_.ViewWorkload(uid)->kept_room.has_value()) return;
     }
@@ -254,7 +267,11 @@ class Run {
     const int pods = *rc::gen::inRange(1, 5);
     const int cpus = *rc::gen::inRange(1, 5);
     const int created = *rc::gen::inRange(1, 6);
-    Change(Big(uid, queue, pods, cpus, created, *rc::gen::inRange(0, 3)));
+    Workload workload = Big(uid, queue, pods, cpus, created, *rc::gen::inRange(0, 3));
+    if (options_.reserve_after > Duration(0) && OneIn(2)) {
+      workload.max_execution = std::chrono::seconds(*rc::gen::inRange(1, 20));
+    }
+    Change(workload);
   }
   void Change(const Workload& workload) {
     workloads_[workload.uid] = workload;
@@ -281,6 +298,7 @@ class Run {
     }
   }
 
+  const EngineOptions options_;
   EngineSet engine_;
   std::map<std::string, gang::Node> nodes_;
   std::map<std::string, PodPlaced> pods_;
@@ -292,18 +310,25 @@ class Run {
   int64_t serial_ = 0;
   int64_t waited_ = 0;
   int64_t preempted_ = 0;
+  int64_t reserved_ = 0;
 };
 
 }  // namespace
 
 TEST_CASE("the books of machines are what the objects say, and nobody waits who fits") {
+  EngineOptions options = WithMachines();
+  const bool reserves = GENERATE(false, true);
+  CAPTURE(reserves);
+  // Time goes on by a second with each decision.
+  if (reserves) options.reserve_after = std::chrono::seconds(3);
   int64_t waited = 0;
   int64_t preempted = 0;
+  int64_t reserved = 0;
   int round = 0;
   const auto history = [&] {
     // Each check begins with the same seed.
     for (int drawn = 0; drawn < round; ++drawn) OneIn(2);
-    Run run;
+    Run run(options);
     const int steps = *rc::gen::inRange(1, 60);
     for (int i = 0; i < steps; ++i) {
       run.RandomEvent();
@@ -313,11 +338,14 @@ TEST_CASE("the books of machines are what the objects say, and nobody waits who 
     run.End();
     waited += run.waited();
     preempted += run.preempted();
+    reserved += run.reserved();
   };
+  const auto dull = [&] { return waited == 0 || preempted == 0 || (reserves && reserved == 0); };
   // A hundred random histories may all be dull.
-  for (; round == 0 || (round < 50 && (waited == 0 || preempted == 0)); ++round) CHECK(rc::check(history));
+  for (; round == 0 || (round < 50 && dull()); ++round) CHECK(rc::check(history));
   CHECK(waited > 0);
   CHECK(preempted > 0);
+  CHECK((reserved > 0) == reserves);
 }
 
 }  // namespace muster::engine

@@ -49,6 +49,8 @@ struct Options {
   // How long a gang may lack places for pods that are on no node, before it is stopped whole. 0: for ever.
   Duration place_timeout = std::chrono::minutes(1);
   bool balanced_placement = false;  // as of engine::EngineOptions
+  // How long a gang waits for machines alone before some are reserved for it. 0: none ever are.
+  Duration reserve_after{0};
   // Unset: off.
   std::optional<engine::FairSharing> fair_sharing;
   std::optional<engine::AdmissionFairSharing> admission_fair_sharing;

@@ -19,6 +19,7 @@
 //   which reasons were told: they are told again, and are the same;
 //   on which machines the pods were to go that are not bound yet: they get places anew, before anybody else;
 //   since when a gang lacks places: its time begins anew;
+//   since when a gang waits for machines, and which are reserved for it: likewise;
 //   what LocalQueues have consumed since their status was written.
 //
 // Threading: needs external synchronisation (one owner). Views returned are values.
@@ -450,6 +451,10 @@ struct EngineOptions {
   Duration place_timeout = std::chrono::minutes(1);
   // Gangs that prefer a topology, and do not fit in one domain, are spread evenly (TASBalancedPlacement).
   bool balanced_placement = false;
+  // A gang that has quota and for so long no places on machines, since others are there, is to have the next: machines
+  // are reserved for it, as many as it needs, at most once in each flavor, and what small gangs leave there is not for
+  // the next small ones, but for those that will have ended before all machines can be free. 0: never.
+  Duration reserve_after{0};
 };
 
 class EngineSet {

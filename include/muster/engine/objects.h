@@ -249,6 +249,8 @@ struct Workload {
   std::vector<std::string> preemption_gates;
   // Not to be tried before this time (a back-off); unset: at once.
   WallTime not_before;
+  // It is stopped when it has run for so long since its admission, if not before; unset: it may run for ever.
+  std::optional<Duration> max_execution{};
   // While it holds a claim its pod counts may change (kueue_semantics 2.10): what it has fewer is free for good, what
   // it has more waits like a workload of its own, and is added to the claim. Not where its places in topologies would
   // have to follow: there it is as if it were not elastic.

@@ -70,7 +70,8 @@ enum class ObstacleKind : uint8_t {
   kNodeAffinityMismatch,     // pod_set, flavor
   kExceedsMaximum,           // pod_set, flavor, resource; amounts: requested, assumed, limit; the bound
   kInsufficientUnused,       // pod_set, flavor, resource; amounts: requested, assumed, missing; the bound
-  kNoRoom,                   // pod_set, flavor, machines: those of the flavor have no place for it
+  kNoRoom,                   // pod_set, flavor, machines: those of the flavor have no place for it; count = nodes that
+                             // are reserved for it, until = when these are free at the latest (unset: nobody knows)
   kPreemptionGated,          // others would have to go, and it may not preempt; names = the gates that are closed
   kPendingPreemption,        // count = workloads that have to leave first, until = how long room is kept (unset: not)
   kDeferredFit,              // likewise; it fits once those have left that others preempted in the same pass

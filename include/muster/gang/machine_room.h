@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,7 @@
 
 #include "muster/core/hash.h"
 #include "muster/core/labels.h"
+#include "muster/core/time.h"
 #include "muster/gang/node.h"
 #include "muster/gang/shape.h"
 #include "muster/gang/topology.h"
@@ -95,6 +97,7 @@ struct RoomProblem {
   std::string node;    // which is that
   bool proven = true;  // false: the search ended at its step limit
   RoomLack lack = RoomLack::kResource;
+  bool kept = false;  // there would be places, were it not for what is kept for others
   friend bool operator==(const RoomProblem&, const RoomProblem&) = default;
 };
 
@@ -129,8 +132,12 @@ struct RoomCounts {
   uint64_t searches = 0;      // ever
 };
 
+// When a gang that runs will have ended at the latest; unset: nobody knows.
+using GangEnds = std::function<WallTime(const std::string& workload)>;
+
 class Reservation;
 class MachineRoomImpl;
+struct FutureRoom;
 
 class MachineRoom {
  public:
@@ -162,6 +169,12 @@ class MachineRoom {
   std::optional<Reservation> Reserve(std::string_view workload, const GangToSeat& gang);
   // Likewise in the planned book, for a workload that waits for others to leave.
   std::optional<Reservation> Keep(std::string_view workload, const GangToSeat& gang);
+  // Likewise, of what those who run there will leave, whenever that is: next to what is kept for others, on the
+  // machines that will be rid of them first, as far as `ends` tells, else with the fewest pods of gangs. More than
+  // there is may be taken in the planned book by that, so that nobody else comes there before it has gone down.
+  // RETURNS: nothing where not all have a place on machines that are empty but for strangers' pods, or some are to be
+  // in a topology; or such room is kept in one of the flavors already.
+  std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
   // Of a gang that runs already: it gets what places there are.
   Reservation Adopt(std::string_view workload, const GangToSeat& gang);
 
@@ -205,7 +218,8 @@ class Reservation {
   // For questions and reservations until PutBack: its planned amounts are nobody's.
   void Lift() const;
   void PutBack() const;
-  // The places of a kept room are still there for it, next to everything else.
+  // The places of a kept room are still there for it, next to everything else; of what is kept of the future, next to
+  // what else is kept.
   bool Holds() const;
   // It was for a while only: nobody gains by its end.
   void ReleaseQuietly();
@@ -218,6 +232,12 @@ class Reservation {
 
   MachineRoomImpl* room_;
   Holding* holding_;  // null: nothing is held
+};
+
+struct FutureRoom {
+  Reservation places;
+  int64_t machines = 0;
+  WallTime free_at;  // when all who run there will have ended at the latest; unset: nobody knows
 };
 
 }  // namespace muster::gang

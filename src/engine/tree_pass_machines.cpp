@@ -1,0 +1,84 @@
+// Machines that are reserved for a gang that waits for nothing else. Small gangs that come after it would take what
+// others of them leave, one after the other, so that it would never begin. It gets machines of its own: nobody new
+// comes there, but who will have left in time, until what runs there has ended. All others go on elsewhere.
+//
+// Source: Lifka, "The ANL/IBM SP scheduling system" (1995), for a reservation of the first with backfill around it.
+#include <algorithm>
+#include <utility>
+
+#include "muster/core/check.h"
+#include "obstacles.h"
+#include "tree_pass.h"
+
+namespace muster::engine {
+
+namespace {
+
+// Others are where it would be.
+bool IsCrowdedOut(const Assignment& assignment) {
+  return assignment.mode == Mode::kNoFit &&
+         std::any_of(assignment.obstacles.begin(), assignment.obstacles.end(), [](const Obstacle& obstacle) {
+           return obstacle.kind == ObstacleKind::kNoRoom && obstacle.machines->lack == gang::RoomLack::kResource;
+         });
+}
+
+}  // namespace
+
+std::vector<Entry*> TreePass::DueForMachines() {
+  std::vector<Entry*> due;
+  if (reserve_after_ == Duration::zero()) return due;
+  for (Entry& entry : entries_) {
+    WorkloadState* workload = entry.workload;
+    if (entry.keeps || workload->grows != nullptr || !IsCrowdedOut(entry.assignment)) continue;
+    if (!workload->crowded_since.IsSet()) workload->crowded_since = now_;
+    const WallTime when = workload->crowded_since + reserve_after_;
+    if (when > now_) {
+      forest_->RecheckForMachines(entry.queue, when);
+    } else {
+      due.push_back(&entry);
+    }
+  }
+  return due;
+}
+
+void TreePass::ReserveMachinesAhead(Entry* entry) {
+  WorkloadState* workload = entry->workload;
+  if (!Forest::MayUseRoom(*workload)) return;
+  const Assignment assignment = assigner_->AssignOnEmptyMachines(*workload, *entry->queue);
+  if (assignment.mode != Mode::kFit || assignment.HasTopology()) return;
+  std::optional<gang::FutureRoom> future =
+      machines_->KeepFuture(*workload, assignment, [this](const std::string& uid) { return host_->EndOf(uid); });
+  if (!future.has_value()) return;
+  Room room{{}, {}, std::make_shared<const Assignment>(assignment), assignment.borrow, {}};
+  for (const auto& [cell, amount] : assignment.usage) {
+    room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
+  }
+  room.machines = std::move(future->places);
+  room.future = {future->machines, future->free_at};
+  forest_->KeepRoom(workload, std::move(room));
+  entry->keeps = true;
+}
+
+// It stays where it is in its queue: nobody was told to go for it.
+void TreePass::WaitForMachines(Entry* entry) {
+  WorkloadState* workload = entry->workload;
+  std::vector<Obstacle> obstacles = entry->assignment.obstacles;
+  for (Obstacle& obstacle : obstacles) {
+    if (obstacle.kind != ObstacleKind::kNoRoom) continue;
+    obstacle.count = workload->room->future->count;
+    obstacle.until = workload->room->future->free_at;
+  }
+  host_->SetReason(workload, MakeReason(entry->assignment.code, std::move(obstacles)));
+  workload->scan = {};
+  workload->scan_history.reset();
+  if (entry->queue->waiting.strategy() == queue::Strategy::kBestEffortFIFO) {
+    progress_ = true;
+    entry->queue->waiting.Park(&workload->ticket);
+    forest_->Refresh(entry->queue);
+  } else {
+    TellThoseBehind(entry->queue);
+    forest_->Block(entry->queue);
+  }
+}
+
+}  // namespace muster::engine
