@@ -11,7 +11,6 @@
 namespace muster::controller {
 namespace {
 
-using engine::EvictionReason;
 using engine::InactiveReason;
 using engine::Obstacle;
 using engine::ObstacleKind;

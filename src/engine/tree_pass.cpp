@@ -371,14 +371,19 @@ void TreePass::KeepRoom(Entry* entry, WallTime until) {
   for (const auto& [cell, amount] : assignment.usage) {
     room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
   }
-  room.to_come.ns = entry->workload->spec.ns;
-  for (size_t i = 0; i < assignment.pod_sets.size(); ++i) {
-    room.to_come.Add(entry->workload->spec.pod_sets[i], assignment.pod_sets[i].count);
-  }
+  room.to_come = AllToCome(*entry->workload, assignment);
   room.machines = KeepMachines(*entry);
   // Quota alone would be kept from others in vain.
   if (!room.machines.has_value()) return;
   forest_->KeepRoom(entry->workload, std::move(room));
+}
+
+PodsToCome TreePass::AllToCome(const WorkloadState& workload, const Assignment& assignment) {
+  PodsToCome to_come{workload.spec.ns, {}};
+  for (size_t i = 0; i < assignment.pod_sets.size(); ++i) {
+    to_come.Add(workload.spec.pod_sets[i], assignment.pod_sets[i].count);
+  }
+  return to_come;
 }
 
 std::optional<gang::Reservation> TreePass::KeepMachines(const Entry& entry) {

@@ -151,6 +151,7 @@ class TreePass {
   void Preempt(Entry* entry);
   bool MayKeepRoom(const WorkloadState& workload) const;
   void KeepRoom(Entry* entry, WallTime until);
+  static PodsToCome AllToCome(const WorkloadState& workload, const Assignment& assignment);
   std::optional<gang::Reservation> KeepMachines(const Entry& entry);
   // It waits for those who are leaving.
   void WaitForVictims(Entry* entry);

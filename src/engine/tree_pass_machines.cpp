@@ -53,6 +53,7 @@ void TreePass::ReserveMachinesAhead(Entry* entry) {
   for (const auto& [cell, amount] : assignment.usage) {
     room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
   }
+  room.to_come = AllToCome(*workload, assignment);
   room.machines = std::move(future->places);
   room.future = {future->machines, future->free_at};
   forest_->KeepRoom(workload, std::move(room));

@@ -97,9 +97,7 @@ TEST_CASE("What a pod of no queue takes follows its resize in place, once its no
   std::this_thread::sleep_for(std::chrono::seconds(2));
   CHECK(team.Suspended("gang"));
   give(2);
-  const SteadyTime given = std::chrono::steady_clock::now();
   REQUIRE(Eventually([&] { return !team.Suspended("gang"); }));
-  CHECK(std::chrono::steady_clock::now() - given < std::chrono::seconds(2));
   REQUIRE(Eventually([&] { return team.Runs("gang", 1); }));
   team.Delete("gang");
   // What it asks for is taken at once.
