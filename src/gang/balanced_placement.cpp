@@ -11,7 +11,7 @@ namespace muster::gang {
 namespace {
 
 // The exact choice of domains looks at so many states at most; where there are more, the greedy one is taken.
-constexpr int64_t kStatesMax = 2'000'000;
+constexpr int64_t kStatesMax = 100'000;
 
 struct Domain {
   size_t index = 0;

@@ -310,8 +310,10 @@ class Placer {
       const auto [first, last] = tree_.ChildrenOf(level, pick.domain);
       for (size_t child = first; child < last; ++child) {
         const DomainRoom& room = rooms_[level + 1][child];
-        candidates.push_back(
-            {child, room.slices, room.pods, room.leader, room.pods / unit, room.pods_with_leader / unit});
+        // Pods of an upper domain need not be whole slices.
+        const int64_t units = above ? room.slices : room.pods / unit;
+        const int64_t with_leader = above ? room.slices_with_leader : room.pods_with_leader / unit;
+        candidates.push_back({child, room.slices, room.pods, room.leader, units, with_leader});
       }
       Sort(&candidates);
       std::optional<std::vector<Pick>> below = Spread(std::move(candidates), Units(pick.pods, unit), pick.leader);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <numeric>
 
 namespace muster::gang {
@@ -367,6 +368,38 @@ TEST_CASE("balanced: slices are whole, on nodes or on racks") {
   const std::vector<LeafRoom> rooms = Rooms({3, 3, 4, 0, 0, 0});
   CHECK(Place(Blocks(), rooms, AskBalanced(1, 8, {{1, 2}})).pods == Pods{{0, 3}, {1, 1}, {2, 4}});
   CHECK(Place(Blocks(), rooms, Ask(Mode::kPreferred, 1, 8, {{1, 2}})).pods == Pods{{0, 3}, {1, 3}, {2, 2}});
+}
+
+// Two racks of two hosts with room for six: three slices of four have two hosts of one rack and one of the other,
+// though the pods that a rack has room for would be three slices.
+TEST_CASE("balanced: slices far below the level that is preferred are whole") {
+  const DomainTree tree(
+      {"center", "block", "rack", "host"},
+      {{"c", "b", "r1", "n1"}, {"c", "b", "r1", "n2"}, {"c", "b", "r2", "n3"}, {"c", "b", "r2", "n4"}});
+  CHECK(Place(tree, Rooms({6, 6, 6, 6}), AskBalanced(0, 12, {{3, 4}})).pods == Pods{{0, 4}, {1, 4}, {2, 4}});
+  rc::check([&] {
+    const std::vector<int64_t> pods =
+        *rc::gen::container<std::vector<int64_t>>(4, rc::gen::inRange<int64_t>(0, 12)).as("room of each host");
+    const auto size = *rc::gen::inRange<int64_t>(1, 5).as("size of a slice");
+    const auto slices = *rc::gen::inRange<int64_t>(1, 7).as("slices");
+    const size_t level = *rc::gen::inRange<size_t>(0, 4).as("level");
+    const size_t slice_level = *rc::gen::inRange<size_t>(level, 4).as("level of slices");
+    const std::vector<SliceLayer> layers = {{slice_level, size}};
+    const PlacementResult plain = Place(tree, Rooms(pods), Ask(Mode::kPreferred, level, slices * size, layers));
+    const PlacementResult balanced = Place(tree, Rooms(pods), AskBalanced(level, slices * size, layers));
+    RC_ASSERT(balanced.fits == plain.fits);
+    if (!balanced.fits) return;
+    int64_t sum = 0;
+    std::map<std::vector<std::string>, int64_t> by_domain;
+    for (const auto& [leaf, placed] : balanced.pods) {
+      RC_ASSERT(placed <= pods[leaf]);
+      sum += placed;
+      const std::vector<std::string>& values = tree.ValuesOf(leaf);
+      by_domain[{values.begin(), values.begin() + static_cast<ptrdiff_t>(slice_level) + 1}] += placed;
+    }
+    RC_ASSERT(sum == slices * size);
+    for (const auto& [domain, placed] : by_domain) RC_ASSERT(placed % size == 0);
+  });
 }
 
 TEST_CASE("balanced: the leader is where the share fits beside it") {
