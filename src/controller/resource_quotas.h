@@ -35,7 +35,7 @@ class ResourceQuotas {
 
   explicit ResourceQuotas(Deps deps);
 
-  // Pods of it have come, changed or gone.
+  // Pods of it have come or gone, or begun to go.
   void GangChanged(const std::string& gang);
   // The engine is new, and knows of nothing.
   void Lead();
@@ -50,9 +50,10 @@ class ResourceQuotas {
     std::map<std::string, MonoTime> seen;  // pods by uid: since when
     std::string uid;                       // under which the engine was told
     std::map<std::string, int64_t> told;   // by pod set
+    bool looks_again = false;              // when more of its pods may be said to be counted
   };
 
-  void LookLater(const std::string& gang);
+  void LookAt(MonoTime when, const std::string& name);
   void Look();
   void Look(const std::string& name);
 
