@@ -170,7 +170,10 @@ void ReserveMachinesAhead(const TreeRuns& runs) {
   std::sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
     return queue::Earlier()(&a.first->workload->ticket, &b.first->workload->ticket);
   });
-  for (const auto& [entry, pass] : due) pass->ReserveMachinesAhead(entry);
+  bool any = false;
+  for (const auto& [entry, pass] : due) any = pass->ReserveMachinesAhead(entry) || any;
+  // Others were nominated before: who does not get through now may still be let in there.
+  for (const std::unique_ptr<TreeRun>& run : runs) run->tree->flush_when_idle = run->tree->flush_when_idle || any;
 }
 
 void ProcessEntries(const TreeRuns& runs) {

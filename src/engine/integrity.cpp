@@ -102,6 +102,7 @@ void Add(Hash* hash, const Workload& spec) {
   hash->Add(static_cast<int64_t>(spec.priority)).Add(spec.priority_class).Add(spec.queue_time.unix_nanos);
   hash->Add(static_cast<int64_t>(spec.active)).Add(spec.gated_by).Add(spec.not_before.unix_nanos);
   hash->Add(static_cast<int64_t>(spec.elastic)).Add(spec.growth_queue_time.unix_nanos);
+  hash->Add(spec.max_execution.has_value() ? spec.max_execution->count() : int64_t{-1});
   for (const PodSet& pod_set : spec.pod_sets) {
     hash->Add(pod_set.name).Add(static_cast<int64_t>(pod_set.count));
     hash->Add(static_cast<int64_t>(pod_set.min_count.value_or(-1)));
@@ -126,7 +127,7 @@ void Add(Hash* hash, const WorkloadState& workload) {
   hash->Add(static_cast<int64_t>(workload.room_spent));
   if (workload.room != nullptr) {
     hash->Add(static_cast<int64_t>(workload.room->borrow)).Add(workload.room->until.unix_nanos);
-    hash->Add(static_cast<int64_t>(workload.room->future.has_value()));
+    hash->Add(workload.room->future.has_value() ? workload.room->future->count : int64_t{-1});
     for (const auto& [fr, amount] : workload.room->usage) hash->Add(amount.value);
   }
   for (const int16_t index : workload.scan.tried) hash->Add(static_cast<int64_t>(index));

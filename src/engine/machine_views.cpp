@@ -161,15 +161,39 @@ std::shared_ptr<const std::vector<UnservedQuota>> EngineSet::Impl::UnservedQuota
   return unserved_;
 }
 
+namespace {
+
+bool IsOfFlavor(const Obstacle& obstacle) {
+  return obstacle.kind == ObstacleKind::kUntoleratedTaint || obstacle.kind == ObstacleKind::kNodeSelectorMismatch ||
+         obstacle.kind == ObstacleKind::kNodeAffinityMismatch;
+}
+
+bool IsOfQuota(const Obstacle& obstacle) {
+  return obstacle.kind == ObstacleKind::kInsufficientUnused || obstacle.kind == ObstacleKind::kExceedsMaximum;
+}
+
+}  // namespace
+
 void EngineSet::Impl::OnNoFit(const std::vector<Obstacle>& obstacles) {
+  // Who waits for quota waits for no machine, whatever flavors do not suit it.
+  const bool flavors_matter =
+      options_.machines && std::none_of(obstacles.begin(), obstacles.end(), [](const auto& o) { return IsOfQuota(o); });
   std::set<std::tuple<std::string, FitFailureCause, std::string>> failures;
   for (const Obstacle& obstacle : obstacles) {
     const std::optional<FitFailureCause> cause = CauseOf(obstacle);
-    if (!cause.has_value()) continue;
-    const std::string resource = *cause == FitFailureCause::kResource ? obstacle.machines->resource : std::string();
+    if (!cause.has_value() || (IsOfFlavor(obstacle) && !flavors_matter)) continue;
     // Of machines it names all flavors of the pods; no name of one has a comma.
     const std::vector<std::string> flavors = absl::StrSplit(obstacle.flavor, ", ");
-    for (const std::string& flavor : flavors) failures.emplace(flavor, *cause, resource);
+    for (const std::string& flavor : flavors) {
+      if (flavor.empty()) continue;
+      std::string resource;
+      if (*cause == FitFailureCause::kResource) {
+        // Names that no node knows are anybody's.
+        const std::optional<gang::FlavorFacts> facts = machines_.FactsOf(flavor, obstacle.machines->resource);
+        if (facts.has_value() && facts->allocatable > Amount{}) resource = obstacle.machines->resource;
+      }
+      failures.emplace(flavor, *cause, std::move(resource));
+    }
   }
   for (const auto& failure : failures) ++fit_failures_[failure];
 }

@@ -34,14 +34,18 @@ std::vector<WorkloadState*> OpenTo(const Tree& tree, const WorkloadState& worklo
   return open;
 }
 
-// Those whose machines it will have left before they can have them.
+// Those whose machines it may have: it will have left before they can have them, or stands before them. In its own tree
+// the latter goes by what is open to it.
 std::vector<WorkloadState*> BackfillsOf(const Forest& forest, const WorkloadState& workload, WallTime now) {
   std::vector<WorkloadState*> backfills;
+  if (workload.grows != nullptr) return backfills;  // it is seated again, where nothing is lifted
   const std::optional<Duration>& most = workload.spec.max_execution;
-  if (!most.has_value()) return backfills;
   for (WorkloadState* keeper : forest.reserving()) {
+    if (keeper == &workload) continue;
     const WallTime free_at = keeper->room->future->free_at;
-    if (keeper != &workload && free_at.IsSet() && now + *most <= free_at) backfills.push_back(keeper);
+    const bool ends_first = most.has_value() && free_at.IsSet() && now + *most <= free_at;
+    const bool elsewhere = keeper->waiting_in->tree != workload.waiting_in->tree;
+    if (ends_first || (elsewhere && queue::Earlier()(&workload.ticket, &keeper->ticket))) backfills.push_back(keeper);
   }
   return backfills;
 }
@@ -135,7 +139,8 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
       }
     }
     // Nobody was told to go for what others will leave: some may be by now.
-    const bool may_preempt = workload->room->future.has_value() && nomination.assignment.preemption.Found();
+    const bool may_preempt = workload->room->future.has_value() && workload->spec.preemption_gates.empty() &&
+                             !nomination.assignment.preemption.victims.empty();
     nomination.keeps = nomination.assignment.mode != Mode::kFit && !nomination.assignment.refused_by_namespace &&
                        !may_preempt && RoomHolds(tree, workload);
     if (nomination.keeps) return nomination;

@@ -109,7 +109,8 @@ class TreePass {
   void Begin(Tree* tree);
   // Those of the entries whose time it is to have machines reserved: each may be, before the first Step.
   std::vector<Entry*> DueForMachines();
-  void ReserveMachinesAhead(Entry* entry);
+  // RETURNS: whether it has some now.
+  bool ReserveMachinesAhead(Entry* entry);
   const Entry* next() const { return next_; }
   void Step();
   // RETURNS: whether anything changed that could make a further pass decide something.

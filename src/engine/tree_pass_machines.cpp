@@ -41,14 +41,14 @@ std::vector<Entry*> TreePass::DueForMachines() {
   return due;
 }
 
-void TreePass::ReserveMachinesAhead(Entry* entry) {
+bool TreePass::ReserveMachinesAhead(Entry* entry) {
   WorkloadState* workload = entry->workload;
-  if (!Forest::MayUseRoom(*workload)) return;
+  if (!Forest::MayUseRoom(*workload)) return false;
   const Assignment assignment = assigner_->AssignOnEmptyMachines(*workload, *entry->queue);
-  if (assignment.mode != Mode::kFit || assignment.HasTopology()) return;
+  if (assignment.mode != Mode::kFit || assignment.HasTopology()) return false;
   std::optional<gang::FutureRoom> future =
       machines_->KeepFuture(*workload, assignment, [this](const std::string& uid) { return host_->EndOf(uid); });
-  if (!future.has_value()) return;
+  if (!future.has_value()) return false;
   Room room{{}, {}, std::make_shared<const Assignment>(assignment), assignment.borrow, {}};
   for (const auto& [cell, amount] : assignment.usage) {
     room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
@@ -58,6 +58,7 @@ void TreePass::ReserveMachinesAhead(Entry* entry) {
   room.future = {future->machines, future->free_at};
   forest_->KeepRoom(workload, std::move(room));
   entry->keeps = true;
+  return true;
 }
 
 // It stays where it is in its queue: nobody was told to go for it.

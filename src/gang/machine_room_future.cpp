@@ -120,7 +120,16 @@ std::optional<FutureRoom> MachineRoomImpl::KeepFuture(std::string_view workload,
   Flush();
   const bool placed = std::any_of(gang.begin(), gang.end(), [](const auto& pods) { return pods.topology.has_value(); });
   if (placed || KeepsFutureIn(gang)) return std::nullopt;
-  const std::vector<Occupants> machines = MachinesByEnd(ends);
+  std::vector<Occupants> machines = MachinesByEnd(ends);
+  // Whoever waits there for others to leave needs their room, and what is booked below zero would hide it.
+  std::set<uint32_t> awaited;
+  for (const auto& [kept, owned] : kept_) {
+    if (kept->future) continue;
+    for (const Holding::Part& part : kept->parts) {
+      for (const MachinePlace& place : part.places) awaited.insert(place.machine.value);
+    }
+  }
+  std::erase_if(machines, [&](const Occupants& occupants) { return awaited.contains(occupants.machine.value); });
   // The fewest of them, from the first on, that would do.
   const auto seat = [&](size_t count) {
     const std::unique_ptr<EmptyBook> empty = EmptyButKept(machines, count, nullptr);
