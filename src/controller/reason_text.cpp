@@ -635,7 +635,8 @@ bool SameKind(const Reason& a, const Reason& b) {
   return a.code == b.code && std::equal(a.obstacles.begin(), a.obstacles.end(), b.obstacles.begin(), b.obstacles.end(),
                                         [](const Obstacle& x, const Obstacle& y) {
                                           return x.kind == y.kind && x.pod_set == y.pod_set && x.flavor == y.flavor &&
-                                                 x.resource == y.resource && x.object == y.object &&
+                                                 x.resource == y.resource &&
+                                                 (x.object == y.object || x.kind == ObstacleKind::kBehindStrictHead) &&
                                                  x.bound == y.bound && x.kept == y.kept && x.inactive == y.inactive &&
                                                  x.names == y.names && AsksTheSame(x, y);
                                         });

@@ -119,8 +119,17 @@ TEST_CASE("Who stands behind a strict head is told its name, unless that is of a
   CHECK(Waits(world, "small") == "BehindStrictHead: it stands behind the head of its StrictFIFO queue, which was " +
                                      head + "; cleared when that starts or goes");
   CHECK(Reserved(world, "small").empty());  // as in the reference
+  // Another stands before it by now, and is named in a while.
+  for (const auto& [name, pods] : {std::pair("next", 8), std::pair("last", 1)}) {
+    world.RunFor(std::chrono::seconds(2));  // of one second either may be first
+    world.MakeJob(name, pods, 5);
+  }
+  REQUIRE(world.RunUntil([&] { return Waits(world, "last").find(head) != std::string::npos; }));
   world.Delete("jobs", elsewhere ? "secret" : "team", "big");
   REQUIRE(world.RunUntil([&] { return world.Finished("small"); }));
+  REQUIRE(world.RunUntil([&] { return Waits(world, "last").find("which was Job next;") != std::string::npos; }));
+  world.Delete("jobs", "team", "next");
+  REQUIRE(world.RunUntil([&] { return world.Finished("last"); }));
 }
 
 }  // namespace
