@@ -36,9 +36,11 @@ TEST_CASE("Two gangs that each need all nodes run one after the other, however t
     const std::string a = Cat("a-", round);
     const std::string b = Cat("b-", round);
     // From two sides at once.
-    std::thread other([&] { team.Create(b, Brief(4, 1)); });
-    team.Create(a, Brief(4, 1));
+    ApiResponse created;
+    std::thread other([&] { created = team.TryCreate(b, Brief(4, 1)); });
+    const ApiResponse created_too = team.TryCreate(a, Brief(4, 1));
     other.join();
+    REQUIRE((created.status == 201 && created_too.status == 201));
     REQUIRE(Eventually([&] { return team.Completed(a) && team.Completed(b); }));
     // The second began when the first was done, or its pods would have waited for a node.
     const auto span = [&](const std::string& job) {
@@ -155,12 +157,15 @@ TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or wait
     CAPTURE(round);
     const std::string gang = Cat("gang-", round);
     const std::string stranger = Cat("stranger-", round);
+    ApiResponse created;
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(round * 6));  // into each part of a start
-      team.CreateBare(stranger, Gpus(1));
+      created = team.TryCreateBare(stranger, Gpus(1));
     });
-    team.Create(gang, {.pods = 4, .annotations = {{"muster.dev/run-seconds", "600"}}});
+    const ApiResponse created_too =
+        team.TryCreate(gang, {.pods = 4, .annotations = {{"muster.dev/run-seconds", "600"}}});
     other.join();
+    REQUIRE((created.status == 201 && created_too.status == 201));
     const auto on_node = [&] { return !team.Pod(stranger).At("spec/nodeName").Str().empty(); };
     // Three of four have a node where the stranger came in between: that gang is stopped, and waits.
     REQUIRE(

@@ -149,10 +149,12 @@ TEST_CASE("Gangs of two queues that come at once are both served where there is 
     CAPTURE(round);
     const Gang brief = {.pods = 2, .annotations = {{"muster.dev/run-seconds", "600"}}};
     const std::string job = Cat("gang-", round);
-    std::thread other([&] { right.Create(job, brief); });
-    left.Create(job, brief);
+    ApiResponse created;
+    std::thread other([&] { created = right.TryCreate(job, brief); });
+    const ApiResponse created_too = left.TryCreate(job, brief);
     other.join();
-    REQUIRE(Eventually([&] { return left.Runs(job, 2) && right.Runs(job, 2); }, std::chrono::seconds(10)));
+    REQUIRE((created.status == 201 && created_too.status == 201));
+    REQUIRE(Eventually([&] { return left.Runs(job, 2) && right.Runs(job, 2); }));
     left.Delete(job);
     right.Delete(job);
   }

@@ -1,5 +1,6 @@
 // ResourceQuotas of namespaces, as the real API server enforces them: no gang is cut by one. The job controller tells
 // of each pod that was refused, so that one which was cut shows.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
@@ -83,7 +84,7 @@ TEST_CASE("A gang of eight in a namespace that lets in four waits and holds noth
   REQUIRE(Eventually([&] { return team.Runs("one", 1); }));
   SetQuota(&team, kGpus, 12);
   REQUIRE(Eventually([&] { return team.Runs("gang", 8); }));
-  CHECK(Used(&team, kGpus) == "12");
+  CHECK(Eventually([&] { return Used(&team, kGpus) == "12"; }));
   team.Create("late", {.pods = 2});
   REQUIRE(Eventually([&] { return Code(&team, "late") == "ResourceQuota"; }));
   REQUIRE(team.ground().api().Delete(team.Path("resourcequotas/limits")).ok());
@@ -103,14 +104,16 @@ TEST_CASE("Gangs that race for what a namespace lets in: none is ever cut") {
   }
   for (int round = 0; round < 5; ++round) {
     CAPTURE(round);
+    std::atomic<int> created = 0;
     const auto create = [&](const std::string& job) {
-      for (const auto& team : teams) team->Create(job, Brief(4));
+      for (const auto& team : teams) created += team->TryCreate(job, Brief(4)).status == 201 ? 1 : 0;
     };
     const std::string a = Cat("a-", round);
     const std::string b = Cat("b-", round);
     std::thread other([&] { create(b); });
     create(a);
     other.join();
+    REQUIRE(created == 20);
     for (const auto& team : teams) REQUIRE(Eventually([&] { return team->Completed(a) && team->Completed(b); }));
   }
   for (const auto& team : teams) CHECK(Refused(team.get()).empty());
@@ -135,7 +138,7 @@ TEST_CASE("A gang whose namespace is full evicts nobody, however urgent it is") 
   CHECK(team.Evictions("low", "Preempted") == 0);
   SetQuota(&team, "pods", 6);
   REQUIRE(Eventually([&] { return team.Runs("urgent", 2); }));
-  CHECK(team.Evictions("low", "Preempted") == 1);
+  CHECK(Eventually([&] { return team.Evictions("low", "Preempted") == 1; }));
 }
 
 }  // namespace muster::cluster

@@ -164,17 +164,21 @@ std::string Team::Path(const std::string& of) const {
 }
 
 void Team::Create(const std::string& job, const Gang& gang) {
+  const ApiResponse response = TryCreate(job, gang);
+  INFO(response.text);
+  REQUIRE(response.status == 201);
+}
+
+ApiResponse Team::TryCreate(const std::string& job, const Gang& gang) {
   std::map<std::string, std::string> labels = {{"kueue.x-k8s.io/queue-name", "jobs"}};
   if (!gang.priority.empty()) labels["kueue.x-k8s.io/priority-class"] = gang.priority;
-  const ApiResponse response = ground_.api().Create(
+  return ground_.api().Create(
       Path("jobs"),
       Cat(R"({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": )", Quote(job), R"(, "labels": )",
           Members(labels), R"(}, "spec": {"completionMode": "Indexed", "parallelism": )", gang.pods,
           R"(, "completions": )", gang.pods, R"(, "template": {"metadata": {"annotations": )",
           Members(gang.annotations), R"(}, "spec": {"restartPolicy": "Never", "containers": [)", Container(gang.each),
           "]}}}}"));
-  INFO(response.text);
-  REQUIRE(response.status == 201);
 }
 
 void Team::Delete(const std::string& job) {
@@ -228,13 +232,16 @@ int64_t Team::Evictions(const std::string& job, const std::string& reason) {
 }
 
 void Team::CreateBare(const std::string& pod, const Amounts& amounts, int node) {
-  const std::string place = node < 0 ? Cat(R"("nodeSelector": {"muster.dev/team": )", Quote(name_), "}")
-                                     : Cat(R"("nodeName": )", Quote(Node(node)));
-  const ApiResponse response =
-      ground_.api().Create(Path("pods"), Cat(R"({"metadata": {"name": )", Quote(pod), R"(}, "spec": {)", place,
-                                             R"(, "containers": [)", Container(amounts), "]}}"));
+  const ApiResponse response = TryCreateBare(pod, amounts, node);
   INFO(response.text);
   REQUIRE(response.status == 201);
+}
+
+ApiResponse Team::TryCreateBare(const std::string& pod, const Amounts& amounts, int node) {
+  const std::string place = node < 0 ? Cat(R"("nodeSelector": {"muster.dev/team": )", Quote(name_), "}")
+                                     : Cat(R"("nodeName": )", Quote(Node(node)));
+  return ground_.api().Create(Path("pods"), Cat(R"({"metadata": {"name": )", Quote(pod), R"(}, "spec": {)", place,
+                                                R"(, "containers": [)", Container(amounts), "]}}"));
 }
 
 Json Team::Pod(const std::string& pod) { return ground_.api().Get(Path("pods/" + pod)).json; }

@@ -82,6 +82,8 @@ class Team {
 
   // ---- Jobs
   void Create(const std::string& job, const Gang& gang);
+  // Checks nothing, so that any thread may call it.
+  ApiResponse TryCreate(const std::string& job, const Gang& gang);
   void Delete(const std::string& job);  // and waits until its pods are gone
   Json Job(const std::string& job);
   bool Suspended(const std::string& job);
@@ -99,6 +101,8 @@ class Team {
   // ---- pods that no queue has
   // On that node at once, or where the scheduler puts it.
   void CreateBare(const std::string& pod, const Amounts& amounts, int node = -1);
+  // As TryCreate.
+  ApiResponse TryCreateBare(const std::string& pod, const Amounts& amounts, int node = -1);
   Json Pod(const std::string& pod);
   void DeletePod(const std::string& pod);
 

@@ -88,11 +88,12 @@ TEST_CASE("Two gangs whose nodes fail at once never get the same place") {
     Drain(&team, b, of_b);
     // One has the only node that is left, and the other is stopped.
     const auto settled = [&](const std::string& stays, const std::string& goes) {
-      return team.Runs(stays, 1) && *NodesOf(&team, stays).begin() == spare && team.Suspended(goes) &&
+      return team.Runs(stays, 1) && NodesOf(&team, stays) == std::set<std::string>{spare} && team.Suspended(goes) &&
              team.HasNoPods(goes);
     };
     REQUIRE(Eventually([&] { return settled(a, b) || settled(b, a); }));
-    CHECK(team.Evictions(a, "NodeFailures") + team.Evictions(b, "NodeFailures") == 1);
+    const auto evictions = [&] { return team.Evictions(a, "NodeFailures") + team.Evictions(b, "NodeFailures"); };
+    CHECK(Eventually([&] { return evictions() == 1; }));
     team.Cordon(of_a, false);
     team.Cordon(of_b, false);
     REQUIRE(Eventually([&] { return team.Runs(a, 1) && team.Runs(b, 1); }));
