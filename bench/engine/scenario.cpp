@@ -61,9 +61,6 @@ class Fields {
     }
     return quantity->ToAmount("cpu");
   }
-  void Refuse(const std::string& key, const std::string& why) {
-    if (const YamlNode* value = Optional(key)) Fail(*value, absl::StrCat(key, ": ", why));
-  }
   void NothingElse() {
     for (const YamlNode::Entry& entry : node_.entries) {
       if (!asked_.contains(entry.key)) Fail(entry.value, absl::StrCat(entry.key, ": unknown field"));
@@ -99,12 +96,12 @@ void ReadQueue(const YamlNode& node, Scenario* scenario, std::string* error) {
   using engine::PreemptionPolicy;
   Fields queue(node, "queue", error);
   scenario->queue.nominal = queue.Cpu("nominal_cpu");
-  if (queue.Optional("borrowing_limit_cpu") != nullptr) scenario->queue.borrowing_limit = queue.Cpu("borrowing_limit_cpu");
-  scenario->queue.reclaim_within_cohort =
-      ReadPolicy(&queue, "reclaim_within_cohort",
-                 {{"Never", PreemptionPolicy::kNever},
-                  {"LowerPriority", PreemptionPolicy::kLowerPriority},
-                  {"Any", PreemptionPolicy::kAny}});
+  if (queue.Optional("borrowing_limit_cpu") != nullptr)
+    scenario->queue.borrowing_limit = queue.Cpu("borrowing_limit_cpu");
+  scenario->queue.reclaim_within_cohort = ReadPolicy(&queue, "reclaim_within_cohort",
+                                                     {{"Never", PreemptionPolicy::kNever},
+                                                      {"LowerPriority", PreemptionPolicy::kLowerPriority},
+                                                      {"Any", PreemptionPolicy::kAny}});
   scenario->queue.within_cluster_queue =
       ReadPolicy(&queue, "within_cluster_queue",
                  {{"Never", PreemptionPolicy::kNever},
@@ -113,7 +110,35 @@ void ReadQueue(const YamlNode& node, Scenario* scenario, std::string* error) {
   queue.NothingElse();
 }
 
-ScenarioClass ReadClass(const YamlNode& node, std::string* error) {
+// The level is always the rack; what is balanced is so in slices, each on one node.
+void ReadConstraint(Fields* fields, ScenarioClass* cls) {
+  const YamlNode* constraint = fields->Optional("constraint");
+  if (constraint == nullptr) return;
+  if (constraint->text == "required") {
+    cls->topology.required = kRackLabel;
+  } else if (constraint->text == "preferred") {
+    cls->topology.preferred = kRackLabel;
+  } else if (constraint->text == "balanced") {
+    cls->topology.preferred = kRackLabel;
+    cls->topology.slices = {{std::string(gang::kHostnameLabel), static_cast<int32_t>(fields->Int("slice_pods", 1))}};
+  } else {
+    fields->FailValue(*constraint, "constraint", "is none of required, preferred and balanced");
+  }
+}
+
+std::optional<MachineOptions> ReadMachines(const YamlNode& node, std::string* error) {
+  Fields fields(node, "machines", error);
+  MachineOptions machines;
+  machines.blocks = static_cast<int>(fields.Int("blocks", 1));
+  machines.racks_per_block = static_cast<int>(fields.Int("racks_per_block", 1));
+  machines.nodes_per_rack = static_cast<int>(fields.Int("nodes_per_rack", 1));
+  machines.cpu = fields.Cpu("cpu");
+  (void)fields.Required("memory");  // nobody asks for any
+  fields.NothingElse();
+  return machines;
+}
+
+ScenarioClass ReadClass(const YamlNode& node, bool on_machines, std::string* error) {
   Fields fields(node, "classes", error);
   ScenarioClass cls;
   if (const YamlNode* name = fields.Required("name")) cls.name = name->text;
@@ -121,8 +146,7 @@ ScenarioClass ReadClass(const YamlNode& node, std::string* error) {
   cls.every = std::chrono::milliseconds(fields.Int("every_ms", 0));
   cls.run = std::chrono::milliseconds(fields.Int("run_ms", 0));
   cls.priority = static_cast<int32_t>(fields.Int("priority", -1'000'000'000));
-  fields.Refuse("constraint", "placement on machines is not supported");
-  fields.Refuse("slice_pods", "placement on machines is not supported");
+  if (on_machines) ReadConstraint(&fields, &cls);
   if (fields.Optional("pods") != nullptr) {
     cls.pods = static_cast<int32_t>(fields.Int("pods", 1));
     cls.cpu_per_pod = fields.Cpu("cpu_per_pod");
@@ -160,13 +184,15 @@ absl::StatusOr<Scenario> ReadScenario(const std::string& path) {
   Scenario scenario;
   std::string error;
   Fields file(std::get<YamlNode>(parsed), "the file", &error);
-  file.Refuse("machines", "machines are not supported");
+  if (const YamlNode* machines = file.Optional("machines")) scenario.machines = ReadMachines(*machines, &error);
   scenario.cohorts = static_cast<int>(file.Int("cohorts", 1));
   scenario.queues_per_cohort = static_cast<int>(file.Int("queues_per_cohort", 1));
   if (const YamlNode* queue = file.Required("queue")) ReadQueue(*queue, &scenario, &error);
   if (const YamlNode* classes = file.Required("classes")) {
     if (classes->kind != YamlNode::Kind::kSequence) file.FailValue(*classes, "classes", "is no list");
-    for (const YamlNode& node : classes->items) scenario.classes.push_back(ReadClass(node, &error));
+    for (const YamlNode& node : classes->items) {
+      scenario.classes.push_back(ReadClass(node, scenario.machines.has_value(), &error));
+    }
   }
   file.NothingElse();
   if (error.empty() && scenario.queue.nominal <= Amount{0}) error = "queue: nominal_cpu: must be greater than zero";

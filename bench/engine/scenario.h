@@ -1,4 +1,5 @@
-// What a scenario file says: queues, and classes of workloads that arrive in each of them at a steady pace.
+// What a scenario file says: queues, classes of workloads that arrive in each of them at a steady pace, and machines
+// where these are placed.
 //
 // Threading: values.
 #pragma once
@@ -20,7 +21,8 @@ struct ScenarioClass {
   Duration run{0};
   int32_t priority = 0;
   int32_t pods = 1;
-  Amount cpu_per_pod;  // milli-cpu
+  Amount cpu_per_pod;              // milli-cpu
+  gang::TopologyRequest topology;  // of racks; empty: none
 };
 
 struct Scenario {
@@ -28,6 +30,7 @@ struct Scenario {
   int queues_per_cohort = 0;
   QueueOptions queue;
   std::vector<ScenarioClass> classes;
+  std::optional<MachineOptions> machines;
   // The least time in which anybody could finish everything: the work of a cohort on its quota, or the last
   // arrival and its run, whichever takes longer.
   Duration BestPossible() const;

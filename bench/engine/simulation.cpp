@@ -60,6 +60,7 @@ class Simulation {
   };
 
   void SetUp() {
+    if (scenario_.machines.has_value()) world_.AddMachines(*scenario_.machines);
     for (int i = 0; i < scenario_.cohorts * scenario_.queues_per_cohort; ++i) {
       world_.AddQueue(i, absl::StrCat("cohort-", i / scenario_.queues_per_cohort), scenario_.queue);
       for (size_t c = 0; c < scenario_.classes.size(); ++c) {
@@ -101,7 +102,7 @@ class Simulation {
     const size_t index = out_.workloads.size();
     const std::string uid =
         world_.Submit(arrival.queue, static_cast<int64_t>(index), cls.pods, shapes_[static_cast<size_t>(arrival.cls)],
-                      cls.priority, kStart + now_);
+                      cls.priority, kStart + now_, cls.topology);
     uids_[uid] = index;
     WorkloadSample sample;
     sample.queue = arrival.queue;

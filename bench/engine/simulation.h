@@ -37,8 +37,8 @@ struct SimulationResult {
   int64_t unfinished = 0;  // that the engine never started: nothing was left to happen
   int64_t preempted = 0;
   Duration makespan{0};
-  double useful = 0;  // milli-cpu × nanoseconds of runs that ended
-  double lost = 0;    // of runs that were cut short
+  double useful = 0;      // milli-cpu × nanoseconds of runs that ended
+  double lost = 0;        // of runs that were cut short
   Duration wall{0};       // real time of it all
   Duration processor{0};  // processor time of it all
 };

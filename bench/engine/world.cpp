@@ -12,6 +12,12 @@ namespace {
 constexpr const char* kNamespace = "bench";
 constexpr const char* kFlavor = "machines";
 
+engine::EngineOptions Options() {
+  engine::EngineOptions options;
+  options.balanced_placement = true;
+  return options;
+}
+
 }  // namespace
 
 Duration ProcessorTime() {
@@ -22,11 +28,32 @@ Duration ProcessorTime() {
 
 std::string QueueName(int index) { return absl::StrFormat("queue-%05d", index); }
 
-World::World() : engine_(engine::EngineOptions{}) {
+World::World() : engine_(Options()) {
   engine_.Apply(engine::NamespaceChanged{{kNamespace, {}}});
   engine::ResourceFlavor flavor;
   flavor.name = kFlavor;
   engine_.Apply(engine::FlavorChanged{flavor});
+}
+
+void World::AddMachines(const MachineOptions& machines) {
+  engine_.Apply(engine::TopologyChanged{{kFlavor, {kBlockLabel, kRackLabel, std::string(gang::kHostnameLabel)}}});
+  engine::ResourceFlavor flavor;
+  flavor.name = kFlavor;
+  flavor.node_labels = {{"bench", "true"}};
+  flavor.topology_name = kFlavor;
+  engine_.Apply(engine::FlavorChanged{flavor});
+  for (int i = 0; i < machines.blocks * machines.racks_per_block * machines.nodes_per_rack; ++i) {
+    const int rack = i / machines.nodes_per_rack;
+    gang::Node node;
+    node.name = absl::StrFormat("node-%06d", i);
+    node.labels = {{"bench", "true"},
+                   {kBlockLabel, absl::StrFormat("block-%04d", rack / machines.racks_per_block)},
+                   {kRackLabel, absl::StrFormat("rack-%05d", rack)},
+                   {std::string(gang::kHostnameLabel), node.name}};
+    node.ready = true;
+    node.allocatable = {{"cpu", machines.cpu}, {"pods", Amount{110}}};
+    engine_.Apply(engine::NodeChanged{std::move(node)});
+  }
 }
 
 void World::AddQueue(int index, const std::string& cohort, const QueueOptions& options) {
@@ -51,7 +78,7 @@ void World::AddQueue(int index, const std::string& cohort, const QueueOptions& o
 }
 
 std::string World::Submit(int queue, int64_t number, int32_t pods, const gang::ShapePtr& shape, int32_t priority,
-                          WallTime now) {
+                          WallTime now, const gang::TopologyRequest& topology) {
   engine::Workload workload;
   workload.uid = absl::StrFormat("%05d-%09d", queue, number);
   workload.ns = kNamespace;
@@ -60,7 +87,7 @@ std::string World::Submit(int queue, int64_t number, int32_t pods, const gang::S
   workload.generation = 1;
   workload.priority = priority;
   workload.queue_time = now;
-  workload.pod_sets.push_back({"main", pods, std::nullopt, shape});
+  workload.pod_sets.push_back({"main", pods, std::nullopt, shape, topology});
   std::string uid = workload.uid;
   engine_.Apply(engine::WorkloadChanged{std::move(workload)});
   return uid;

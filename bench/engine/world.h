@@ -27,6 +27,16 @@ struct QueueOptions {
   engine::PreemptionPolicy within_cluster_queue = engine::PreemptionPolicy::kNever;
 };
 
+// Blocks of racks of nodes, all alike.
+inline constexpr char kBlockLabel[] = "bench/block";
+inline constexpr char kRackLabel[] = "bench/rack";
+struct MachineOptions {
+  int blocks = 1;
+  int racks_per_block = 1;
+  int nodes_per_rack = 1;
+  Amount cpu;  // milli-cpu, of each
+};
+
 // What came of deciding.
 struct Decided {
   struct Change {
@@ -42,11 +52,13 @@ class World {
  public:
   World();
 
+  // The flavor has a topology from here on, and these nodes.
+  void AddMachines(const MachineOptions& machines);
   // `cohort` empty: none.
   void AddQueue(int index, const std::string& cohort, const QueueOptions& options);
   // One gang of `pods` equal pods. RETURNS: its uid.
   std::string Submit(int queue, int64_t number, int32_t pods, const gang::ShapePtr& shape, int32_t priority,
-                     WallTime now);
+                     WallTime now, const gang::TopologyRequest& topology = {});
   // Its pods have ended and its Job is gone.
   void Finish(const std::string& uid);
   // Decides until nothing more can be decided. Each start and each stop succeeds at once.

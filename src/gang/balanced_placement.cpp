@@ -43,20 +43,23 @@ std::optional<Greedy> ChooseGreedily(std::vector<const Domain*> domains, int64_t
   int64_t left = slices;
   std::optional<int64_t> least;
   if (leader) {
-    std::sort(domains.begin(), domains.end(), BeforeWithLeader);
-    if (domains.empty() || !domains.front()->room.leader) return std::nullopt;
-    out.chosen.push_back(domains.front());
-    left -= domains.front()->room.slices_with_leader;
-    least = domains.front()->room.slices_with_leader;
-    domains.erase(domains.begin());
+    const auto host = std::min_element(domains.begin(), domains.end(), BeforeWithLeader);
+    if (host == domains.end() || !(*host)->room.leader) return std::nullopt;
+    out.chosen.push_back(*host);
+    left -= (*host)->room.slices_with_leader;
+    least = (*host)->room.slices_with_leader;
+    domains.erase(host);
   }
-  std::sort(domains.begin(), domains.end(), BeforeWithout);
+  // Few of many are taken: those that come first are on top of a heap.
+  const auto comes_later = [](const Domain* a, const Domain* b) { return BeforeWithout(b, a); };
+  std::make_heap(domains.begin(), domains.end(), comes_later);
   const Domain* last = nullptr;
-  for (const Domain* domain : domains) {
-    if (left <= 0 || domain->room.slices == 0) break;
-    out.chosen.push_back(domain);
-    left -= domain->room.slices;
-    last = domain;
+  while (left > 0 && !domains.empty() && domains.front()->room.slices > 0) {
+    last = domains.front();
+    out.chosen.push_back(last);
+    left -= last->room.slices;
+    std::pop_heap(domains.begin(), domains.end(), comes_later);
+    domains.pop_back();
   }
   if (left > 0 || out.chosen.empty()) return std::nullopt;
   if (last != nullptr) least = std::min(least.value_or(last->room.slices), last->room.slices);
