@@ -35,7 +35,6 @@ std::vector<Right> RequiredRights(const Options& options) {
         &k8s::kJobs}) {
     add(*watched, "", kRead);
   }
-  add(k8s::kPods, "", kRead);
   if (options.check_machines) add(k8s::kResourceQuotas, "", kRead);
   add(k8s::kPods, "", {"patch"});
   add(k8s::kJobs, "", {"patch"});

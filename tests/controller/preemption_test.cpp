@@ -608,6 +608,7 @@ TEST_CASE("A gate that somebody gives to the Workload of a Job holds that too") 
   MakeJob(world, "victim", "low", 3);
   AwaitRuns(world, "victim");
   world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "Hold"}}}});
+  world.RunFor(std::chrono::seconds(2));  // two watches are not in step
   MakeJob(world, "urgent", "high", 2, 20);
   REQUIRE(world.RunUntil([&] { return !world.WorkloadOf("urgent").is_null(); }));
   const std::string name = Text(At(world.WorkloadOf("urgent"), "metadata", "name"));
