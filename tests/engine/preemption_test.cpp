@@ -269,6 +269,30 @@ TEST_CASE("an end of the search is told, and nobody is evicted") {
   CHECK(reason->obstacles.back().count == 20);
 }
 
+TEST_CASE("queues that have nobody to evict count for the end of the search as well") {
+  const bool fair = GENERATE(false, true);
+  const int idle = GENERATE(5, 30);
+  CAPTURE(fair, idle);
+  EngineOptions options;
+  options.victim_search_steps_max = 20;
+  if (fair) options.fair_sharing.emplace();
+  Cluster cluster(options);
+  cluster.AddQueue(Preempting(CpuQueue("owner", "c", 1), PreemptionPolicy::kNever, PreemptionPolicy::kAny));
+  for (int i = 0; i < idle; ++i) cluster.AddQueue(CpuQueue("idle" + std::to_string(100 + i), "c", 0));
+  cluster.AddQueue(CpuQueue("last", "c", 0));
+  cluster.Submit(Gang("guest", "last", 1, 1));
+  REQUIRE(cluster.Run() == Uids{"guest"});
+  cluster.Submit(Gang("own", "owner", 1, 2));
+  CHECK(cluster.Run(At(101)).empty());
+  if (idle == 5) {
+    CHECK(cluster.Preempted() == Uids{"guest for own"});
+  } else {
+    CHECK(cluster.Evictions().empty());
+    REQUIRE(cluster.HoldOf("own").has_value());
+    CHECK(cluster.HoldOf("own")->obstacles.back().kind == ObstacleKind::kVictimSearchEnded);
+  }
+}
+
 TEST_CASE("a gang whose start has no answer yet is told to go once it has one") {
   Cluster cluster;
   cluster.AddQueue(Preempting(CpuQueue("q", "", 2), PreemptionPolicy::kLowerPriority));
