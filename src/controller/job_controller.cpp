@@ -36,7 +36,7 @@ bool SameLabels(const Job& a, const Job& b) {
 JobController::JobController(Deps deps)
     : deps_(std::move(deps)),
       told_reasons_(
-          deps_.env, [this](const std::string& uid) { return NextTold(uid); },
+          deps_.env, [this](const std::string& uid) { return ToldReasons::NextIn(entries_, uid); },
           [this](const std::string& uid) { return RenewNumbers(uid); }),
       workloads_(deps_.env, deps_.client, this, deps_.workload_returned),
       reservations_(deps_.env, deps_.client, deps_.workload_returned) {}

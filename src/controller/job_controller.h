@@ -274,7 +274,6 @@ class JobController final : public WorkloadSource {
   void Wake(Entry* entry, Duration delay);
   void HandleHold(const engine::Hold& hold);
   // As of ToldReasons.
-  std::string NextTold(const std::string& uid) const;
   bool RenewNumbers(const std::string& uid);
   void HandleEvict(const engine::Evict& evict);
   void HandleWithdraw(const engine::Withdraw& withdraw);

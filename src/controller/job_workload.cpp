@@ -52,12 +52,6 @@ void JobController::HandleHold(const engine::Hold& hold) {
   }
 }
 
-std::string JobController::NextTold(const std::string& uid) const {
-  const auto next = std::find_if(entries_.upper_bound(uid), entries_.end(),
-                                 [](const auto& entry) { return entry.second.reason.has_value(); });
-  return next == entries_.end() ? std::string() : next->first;
-}
-
 bool JobController::RenewNumbers(const std::string& uid) {
   Entry* entry = Find(uid);
   if (!leading() || !ToldReasons::TakeNumbers(engine_->ViewWorkload(uid), entry->job->meta.ns, &entry->reason)) {

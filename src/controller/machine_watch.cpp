@@ -143,13 +143,12 @@ void MachineWatch::LeftUnbound(const UnboundPod& last) {
 void MachineWatch::PodChanged(const GangPod& pod, const GangPod* previous, PodsByGang* index) {
   if (previous != nullptr && GangOf(*previous) != GangOf(pod)) GangChanged(Note(*previous, false, index));
   const std::string gang = Note(pod, true, index);
-  if (gang.empty()) return;
   // What else becomes of a pod, ResourceQuotas do not look at.
   const bool counts_as_before = previous != nullptr && previous->meta.uid == pod.meta.uid &&
                                 previous->pod_set == pod.pod_set && previous->terminating == pod.terminating &&
                                 GangOf(*previous) == gang;
-  if (!counts_as_before) quotas_.GangChanged(gang);
-  deps_.gang_changed(gang);
+  if (!counts_as_before) return GangChanged(gang);
+  if (!gang.empty()) deps_.gang_changed(gang);
 }
 
 void MachineWatch::GangChanged(const std::string& gang) {

@@ -5,6 +5,7 @@
 // Threading: used from the executor only.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,14 @@ class ToldReasons {
   ~ToldReasons() { env_.executor->Cancel(timer_); }
   ToldReasons(const ToldReasons&) = delete;
   ToldReasons& operator=(const ToldReasons&) = delete;
+
+  // As of Next: of entries by uid, each with the optional `reason` that was told.
+  template <typename Entries>
+  static std::string NextIn(const Entries& entries, const std::string& uid) {
+    const auto next = std::find_if(entries.upper_bound(uid), entries.end(),
+                                   [](const auto& entry) { return entry.second.reason.has_value(); });
+    return next == entries.end() ? std::string() : next->first;
+  }
 
   // Somebody who was told `told` last, if anything, waits for `reason` now.
   // RETURNS: whether that is to be told at once.

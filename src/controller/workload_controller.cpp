@@ -44,7 +44,7 @@ k8s::ObjectReference Reference(const Workload& workload) {
 WorkloadController::WorkloadController(Deps deps)
     : deps_(std::move(deps)),
       told_reasons_(
-          deps_.env, [this](const std::string& uid) { return NextTold(uid); },
+          deps_.env, [this](const std::string& uid) { return ToldReasons::NextIn(entries_, uid); },
           [this](const std::string& uid) { return RenewNumbers(uid); }),
       writer_(deps_.env, deps_.client, this, deps_.workload_returned),
       reservations_(deps_.env, deps_.client, deps_.workload_returned) {}
@@ -457,12 +457,6 @@ void WorkloadController::HandleHold(Entry* entry, const engine::Hold& hold) {
     Event(*entry->workload, event->reporter, event->type, event->reason, "Hold", ReasonMessage(hold.reason));
   }
   writer_.Touch(hold.uid, Urgency::kLeisure);
-}
-
-std::string WorkloadController::NextTold(const std::string& uid) const {
-  const auto next = std::find_if(entries_.upper_bound(uid), entries_.end(),
-                                 [](const auto& entry) { return entry.second.reason.has_value(); });
-  return next == entries_.end() ? std::string() : next->first;
 }
 
 bool WorkloadController::RenewNumbers(const std::string& uid) {

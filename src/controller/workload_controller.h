@@ -153,7 +153,6 @@ class WorkloadController final : public WorkloadSource {
   void EvictIfTimeOver(Entry* entry);
   void HandleHold(Entry* entry, const engine::Hold& hold);
   // As of ToldReasons.
-  std::string NextTold(const std::string& uid) const;
   bool RenewNumbers(const std::string& uid);
   void NoteEvicted(Entry* entry);
   void GiveBack(Entry* entry);

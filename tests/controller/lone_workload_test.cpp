@@ -343,24 +343,29 @@ TEST_CASE("A Workload that its Job let go says that its owner is gone") {
   CHECK_FALSE(Admitted(world, "orphan"));
 }
 
+// Of three pods, whose quota a process before this one reserved; a JobSet of the same name owns it.
+void MakeReservedOfJobSet(World& world, const std::string& name) {
+  Json workload = LoneWorkload(name, 3);
+  workload["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
+                                                          {"kind", "JobSet"},
+                                                          {"name", name},
+                                                          {"uid", "uid-" + name},
+                                                          {"controller", true}}});
+  world.Create(workload);
+  world.Patch("workloads", "team", name, {{"status", Json::parse(R"({"admission":{"clusterQueue":"cq",
+    "podSetAssignments":[{"name":"main","count":3,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"}}]},
+    "conditions":[{"type":"QuotaReserved","status":"True","reason":"QuotaReserved","message":"m",
+    "lastTransitionTime":"2026-01-01T00:00:00Z"}]})")}},
+              "status");
+}
+
 // Its owner has to give the quota back, and is asked to by the condition Evicted.
 TEST_CASE("A Workload of another kind that was only reserved is evicted without being shown as admitted") {
   World world;
   Process& first = world.Start();
   world.MakeQueues("4");
   world.Kill(first);
-  Json workload = LoneWorkload("checks", 3);
-  workload["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
-                                                          {"kind", "JobSet"},
-                                                          {"name", "checks"},
-                                                          {"uid", "uid-checks"},
-                                                          {"controller", true}}});
-  world.Create(workload);
-  world.Patch("workloads", "team", "checks", {{"status", Json::parse(R"({"admission":{"clusterQueue":"cq",
-    "podSetAssignments":[{"name":"main","count":3,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"}}]},
-    "conditions":[{"type":"QuotaReserved","status":"True","reason":"QuotaReserved","message":"m",
-    "lastTransitionTime":"2026-01-01T00:00:00Z"}]})")}},
-              "status");
+  MakeReservedOfJobSet(world, "checks");
   world.Start();
   REQUIRE(world.RunUntil([&] { return Reserving(world) == 1; }));
   world.Patch("workloads", "team", "checks", {{"spec", {{"active", false}}}});
@@ -377,18 +382,7 @@ TEST_CASE("The reservation of a Workload of another kind is taken back where its
   Process& first = world.Start();
   world.MakeQueues("4");
   world.Kill(first);
-  Json workload = LoneWorkload("reserved", 3);
-  workload["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
-                                                          {"kind", "JobSet"},
-                                                          {"name", "reserved"},
-                                                          {"uid", "uid-reserved"},
-                                                          {"controller", true}}});
-  world.Create(workload);
-  world.Patch("workloads", "team", "reserved", {{"status", Json::parse(R"({"admission":{"clusterQueue":"cq",
-    "podSetAssignments":[{"name":"main","count":3,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"}}]},
-    "conditions":[{"type":"QuotaReserved","status":"True","reason":"QuotaReserved","message":"m",
-    "lastTransitionTime":"2026-01-01T00:00:00Z"}]})")}},
-              "status");
+  MakeReservedOfJobSet(world, "reserved");
   Process& muster = world.Start();
   REQUIRE(world.RunUntil([&] { return Reserving(world) == 1; }));
   const auto [kind, policy] = GENERATE(table<std::string, std::string>({{"clusterqueues", "Hold"},

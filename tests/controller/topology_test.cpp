@@ -215,14 +215,21 @@ TEST_CASE("Where the Workload with the places is gone, the gang is stopped and g
   CHECK(Text(At(world.WorkloadOf("a"), "metadata", "uid")) != old);
 }
 
+// A Workload without a Job, of so many pods in one rack.
+void MakeLone(World& world, int pods) {
+  Json workload = Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
+    "metadata":{"namespace":"team","name":"lone"},"spec":{"active":true,"queueName":"lq","podSets":[
+      {"name":"workers","topologyRequest":{"required":"rack"},
+       "template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}}]}})");
+  workload["spec"]["podSets"][0]["count"] = pods;
+  world.Create(std::move(workload));
+}
+
 TEST_CASE("Pods of a Workload without a Job get its places") {
   World world;
   MakePlaces(world);
   world.Start();
-  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
-    "metadata":{"namespace":"team","name":"lone"},"spec":{"active":true,"queueName":"lq","podSets":[
-      {"name":"workers","count":4,"topologyRequest":{"required":"rack"},
-       "template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}}]}})"));
+  MakeLone(world, 4);
   for (const char* name : {"w-b", "w-c", "w-a", "w-d"}) {
     Json pod = Json::parse(R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"team",
       "labels":{"kueue.x-k8s.io/podset":"workers"},"annotations":{"kueue.x-k8s.io/workload":"lone"}},
@@ -379,10 +386,7 @@ TEST_CASE("A Workload without a Job shows the places that a failed node is repla
   World world;
   MakePlaces(world);
   world.Start();
-  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
-    "metadata":{"namespace":"team","name":"lone"},"spec":{"active":true,"queueName":"lq","podSets":[
-      {"name":"workers","count":2,"topologyRequest":{"required":"rack"},
-       "template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}}]}})"));
+  MakeLone(world, 2);
   const auto shown = [&] { return world.Get("workloads", "team", "lone").dump(); };
   REQUIRE(world.RunUntil([&] { return shown().find("\"n1\"") != std::string::npos; }));
   MakeNode(world, "m1", "r1", 2);
