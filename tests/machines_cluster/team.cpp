@@ -107,6 +107,14 @@ void Ground::Restart(const MusterOptions& options) {
   REQUIRE(muster_->AwaitReady());
 }
 
+std::string Ground::Diagnosis() {
+  Process& process = muster_->process();
+  std::string ended;
+  if (!process.Running()) ended = Cat(", and has ended with ", process.Wait(std::chrono::seconds(1)).value_or(-1));
+  return Cat("Muster says of itself:\n", muster_->HealthText("/livez?verbose"), muster_->HealthText("/readyz?verbose"),
+             ended, "\nIts log ends:\n", process.LogTail());
+}
+
 // ---- Team ---------------------------------------------------------------------------------------
 
 Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options)
@@ -116,14 +124,16 @@ Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, 
   const absl::Status applied = ground_.cluster().ApplyText(topology + QueuesOf(name_, options));
   INFO(applied);
   REQUIRE(applied.ok());
-  REQUIRE(Eventually([&] {
+  const bool active = Eventually([&] {
     const Json queue =
         ground_.api().Get(Cat("/apis/kueue.x-k8s.io/v1beta2/namespaces/", name_, "/localqueues/jobs")).json;
     return queue.At("status/conditions").Find("type", "Active")["status"].Str() == "True";
-  }));
+  });
+  if (!active) FAIL(ground_.Diagnosis());
 }
 
 Team::~Team() {
+  if (!ground_.muster().process().Running()) FAIL_CHECK(ground_.Diagnosis());
   ground_.api().Delete(Path("jobs") + "?propagationPolicy=Background");
   ground_.api().Delete(Path("pods") + "?gracePeriodSeconds=0");
   Eventually([&] { return ground_.api().Get(Path("pods")).json["items"].Items().empty(); });

@@ -38,6 +38,8 @@ class Ground {
   Muster& muster() { return *muster_; }
   // Ends the service, and starts it anew with these.
   void Restart(const MusterOptions& options);
+  // How the service is, for those who find that it does not do what it should.
+  std::string Diagnosis();
 
  private:
   std::unique_ptr<Cluster> cluster_;
