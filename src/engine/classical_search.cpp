@@ -85,6 +85,8 @@ class Search final : private quota::Alongside {
   bool Seek(Cursor* cursor);
   // Its queue, and all above it that the preemptor is not below, still use more than their quota.
   bool StillAbove(const Source& source) const;
+  // One who claims back what is his may be given more than that, with fewer pods than he asked for in the first place:
+  // those who had to go for him do not take it from him again while they borrow, or that would go on for ever.
   Variant VariantOf(const Group& group, const Source& source, const WorkloadState& candidate) const;
 
   Tree* tree_;
@@ -190,7 +192,8 @@ Variant Search::VariantOf(const Group& group, const Source& source, const Worklo
   const BorrowWithinCohort& borrow = spec().borrow_within_cohort;
   const int32_t priority = candidate.spec.priority;
   const bool allowed = borrow.policy != PreemptionPolicy::kNever && priority < query_.preemptor->spec.priority &&
-                       priority <= borrow.max_priority_threshold.value_or(priority);
+                       priority <= borrow.max_priority_threshold.value_or(priority) &&
+                       !WasEvictedFor(*query_.preemptor, candidate);
   return allowed ? Variant::kWhileBorrowing : Variant::kWithoutBorrowing;
 }
 
@@ -212,7 +215,7 @@ bool Search::TakeFrom(const Group& group, bool may_borrow) {
     }
     const Variant variant = VariantOf(group, cursor.source, *candidate);
     const bool too_high = may_borrow && variant == Variant::kWithoutBorrowing;
-    if (too_high && cursor.candidates.by_priority()) {
+    if (too_high && cursor.candidates.by_priority() && !WasEvictedFor(*query_.preemptor, *candidate)) {
       heap.pop_back();  // as are those that follow
       continue;
     }

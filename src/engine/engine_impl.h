@@ -126,6 +126,7 @@ class EngineSet::Impl final : private PassHost {
   void OnNominate(ClusterQueueState* queue) override;
   void OnNoFit(const std::vector<Obstacle>& obstacles) override;
   WallTime EndOf(const std::string& uid) const override;
+  bool HadToGoFor(const WorkloadState& workload, const WorkloadState& preemptor) const override;
   void OnPreemptionSkipped(ClusterQueueState* queue) override { ++queue->preemption_skips; }
   void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) override {
     ++recomputations_[{queue.name, result}];

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tree_pass.h"
+
 namespace muster::engine {
 
 namespace {
@@ -17,8 +19,8 @@ quota::CellAmounts RoomOf(const WorkloadState& workload) {
 }
 
 // Whether the room of `preemptor` is open to `workload`, if that borrows or not.
-bool IsOpenTo(const WorkloadState& workload, bool borrows, const WorkloadState& preemptor) {
-  if (&workload == &preemptor || WasEvictedFor(workload, preemptor)) return false;
+bool IsOpenTo(const PassHost& host, const WorkloadState& workload, bool borrows, const WorkloadState& preemptor) {
+  if (&workload == &preemptor || host.HadToGoFor(workload, preemptor)) return false;
   if (workload.waiting_in == preemptor.waiting_in) {
     return workload.waiting_in->waiting.StandsBefore(&workload.ticket, &preemptor.ticket);
   }
@@ -26,10 +28,11 @@ bool IsOpenTo(const WorkloadState& workload, bool borrows, const WorkloadState& 
   return borrows != preemptor_borrows ? preemptor_borrows : queue::Earlier()(&workload.ticket, &preemptor.ticket);
 }
 
-std::vector<WorkloadState*> OpenTo(const Tree& tree, const WorkloadState& workload, bool borrows) {
+std::vector<WorkloadState*> OpenTo(const PassHost& host, const Tree& tree, const WorkloadState& workload,
+                                   bool borrows) {
   std::vector<WorkloadState*> open;
   for (WorkloadState* preemptor : tree.keeping) {
-    if (IsOpenTo(workload, borrows, *preemptor)) open.push_back(preemptor);
+    if (IsOpenTo(host, workload, borrows, *preemptor)) open.push_back(preemptor);
   }
   return open;
 }
@@ -51,9 +54,9 @@ std::vector<WorkloadState*> BackfillsOf(const Forest& forest, const WorkloadStat
 }
 
 // With the rooms that are open to it, where that is of use.
-void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* workload, ClusterQueueState* queue,
-                         Nomination* nomination) {
-  std::vector<WorkloadState*> open = OpenTo(*tree, *workload, false);
+void NominateInOpenRooms(const PassHost& host, Tree* tree, const Assigner& assigner, WorkloadState* workload,
+                         ClusterQueueState* queue, Nomination* nomination) {
+  std::vector<WorkloadState*> open = OpenTo(host, *tree, *workload, false);
   if (open.empty()) return;
   Assignment assignment;
   const auto assign = [&] {
@@ -63,7 +66,7 @@ void NominateInOpenRooms(Tree* tree, const Assigner& assigner, WorkloadState* wo
   assign();
   if (assignment.borrow > 0) {
     // That does not say that it would borrow with less room, but then it can do without.
-    std::vector<WorkloadState*> fewer = OpenTo(*tree, *workload, true);
+    std::vector<WorkloadState*> fewer = OpenTo(host, *tree, *workload, true);
     if (fewer.empty()) return;
     if (fewer != open) {
       open = std::move(fewer);
@@ -120,7 +123,7 @@ bool RoomHolds(Tree* tree, WorkloadState* workload) {
          (!workload->room->machines.has_value() || workload->room->machines->Holds());
 }
 
-Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
+Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
                     ClusterQueueState* queue, WallTime now) {
   Nomination nomination;
   if (workload->room != nullptr) {
@@ -145,7 +148,7 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
                        !may_preempt && RoomHolds(tree, workload);
     if (nomination.keeps) return nomination;
     if (nomination.assignment.mode == Mode::kFit) {
-      nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
+      nomination.free_of = OpenTo(host, *tree, *workload, nomination.assignment.borrow > 0);
       nomination.free_of.push_back(workload);
       return nomination;
     }
@@ -154,9 +157,9 @@ Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, Worklo
   }
   nomination.assignment = assigner.Assign(*workload, *queue, workload->scan);
   if (nomination.assignment.mode != Mode::kFit && !tree->keeping.empty()) {
-    NominateInOpenRooms(tree, assigner, workload, queue, &nomination);
+    NominateInOpenRooms(host, tree, assigner, workload, queue, &nomination);
   }
-  nomination.free_of = OpenTo(*tree, *workload, nomination.assignment.borrow > 0);
+  nomination.free_of = OpenTo(host, *tree, *workload, nomination.assignment.borrow > 0);
   if (nomination.assignment.mode == Mode::kFit || nomination.assignment.preemption.Found()) return nomination;
   std::vector<WorkloadState*> backfills = BackfillsOf(*forest, *workload, now);
   if (backfills.empty()) return nomination;

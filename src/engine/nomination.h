@@ -1,6 +1,7 @@
 // What the head of a queue could have, in view of the room that is kept for preemptors.
 //
-// Kept room binds those who come after the preemptor, and whoever lost his claim to it. Who comes before it may have
+// Kept room binds those who come after the preemptor, and whoever lost his claim to it, or to somebody who has lost his
+// to it: three who take precedence over each other in a circle would go round for ever. Who comes before it may have
 // the room: a workload that stands before it in the same queue; of another queue one that does not borrow where the
 // preemptor does, or else has the higher priority, the earlier queue time, the smaller uid. How far up the tree they
 // borrow is no matter, unlike in a pass: one that is admitted since it borrows less, and evicted at once since its
@@ -21,6 +22,8 @@
 #include "state.h"
 
 namespace muster::engine {
+
+class PassHost;
 
 struct Nomination {
   Assignment assignment;
@@ -68,7 +71,7 @@ class WithoutVictims {
 bool RoomHolds(Tree* tree, WorkloadState* workload);
 
 // Gives up room that is kept for it and does not fit any more.
-Nomination Nominate(Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
+Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,
                     ClusterQueueState* queue, WallTime now);
 
 }  // namespace muster::engine

@@ -44,4 +44,21 @@ std::vector<std::pair<WorkloadState*, WallTime>> EngineSet::Impl::Promised(const
   return promised;
 }
 
+bool EngineSet::Impl::HadToGoFor(const WorkloadState& workload, const WorkloadState& preemptor) const {
+  std::vector<const WorkloadState*> seen;
+  for (const WorkloadState* at = &workload; at != nullptr && std::ranges::find(seen, at) == seen.end();) {
+    seen.push_back(at);
+    const std::string* uid = nullptr;
+    if (at->claim != nullptr && at->claim->leaving && at->claim->eviction.has_value()) {
+      uid = &at->claim->eviction->preemptor_uid;
+    } else if (at->last_eviction.has_value()) {
+      uid = &at->last_eviction->preemptor_uid;
+    }
+    if (uid == nullptr) return false;
+    if (*uid == preemptor.spec.uid) return true;
+    at = FindWorkload(*uid);
+  }
+  return false;
+}
+
 }  // namespace muster::engine

@@ -135,7 +135,7 @@ void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
   ScanProgress& scan = workload->scan;
   // What was tried before something changed says nothing any more; two attempts in a row are one scan.
   if (number_ - scan.pass > 1 && forest_->GenerationOf(*queue) > scan.generation) scan = {};
-  Nomination nomination = Nominate(forest_, tree_, *assigner_, workload, queue, now_);
+  Nomination nomination = Nominate(*host_, forest_, tree_, *assigner_, workload, queue, now_);
   entries_.push_back({queue, workload, std::move(nomination.assignment), nomination.keeps,
                       std::move(nomination.free_of), std::move(nomination.backfills)});
 }

@@ -80,6 +80,55 @@ TEST_CASE("a victim that comes back does not take the room it was evicted from, 
   CHECK(cluster.PlaceOf("victim") == Place::kParked);
 }
 
+TEST_CASE("who claims back less than he is given is not evicted for the rest by whom he evicted") {
+  Cluster cluster;
+  cluster.AddQueue(Preempting("owner", "cohort", 3));
+  ClusterQueue guest = Preempting("guest", "cohort", 1);
+  guest.borrow_within_cohort = {PreemptionPolicy::kLowerPriority, std::nullopt};
+  cluster.AddQueue(guest);
+  cluster.Submit(Gang("guest", "guest", 4, 1, 2));
+  REQUIRE(cluster.Run(At(100)) == Uids{"guest"});
+  // Of its pods one is within the quota of 3, for which others may have to go; once they have, there is room for two.
+  Workload owner = Gang("owner", "owner", 4, 2, 1);
+  owner.pod_sets[0].shape = CpuShape(2);
+  owner.pod_sets[0].min_count = 1;
+  cluster.Submit(owner);
+  cluster.Run(At(101));
+  REQUIRE(cluster.Preempted() == Uids{"guest for owner"});
+  cluster.LeaveAll();
+  REQUIRE(cluster.Run(At(102)) == Uids{"owner"});
+  CHECK(cluster.engine.ViewWorkload("owner")->admission.pod_sets[0].count == 2);
+  cluster.Run(At(103));
+  CHECK(cluster.Preempted().empty());
+  cluster.Finish("owner");
+  CHECK(cluster.Run(At(104)) == Uids{"guest"});
+}
+
+TEST_CASE("of three who take precedence over each other in a circle, none is evicted twice") {
+  Cluster cluster;
+  ClusterQueue a = Preempting("a", "cohort", 3);
+  a.borrow_within_cohort = {PreemptionPolicy::kLowerPriority, std::nullopt};
+  cluster.AddQueue(a);
+  cluster.AddQueue(CpuQueue("b", "cohort", 1));
+  cluster.Submit(Gang("early", "b", 4, 1, 2));
+  REQUIRE(cluster.Run(At(100)) == Uids{"early"});
+  cluster.Submit(Gang("owner", "a", 2, 2, 1));
+  cluster.Run(At(101));
+  REQUIRE(cluster.Preempted() == Uids{"early for owner"});
+  cluster.LeaveAll();
+  REQUIRE(cluster.Run(At(102)) == Uids{"owner"});
+  cluster.Submit(Gang("later", "a", 4, 3, 2));
+  cluster.Run(At(103));
+  REQUIRE(cluster.Preempted() == Uids{"owner for later"});
+  cluster.LeaveAll();
+  // "early" would stand before "later", and would have to go for "owner" once more.
+  CHECK(cluster.Run(At(104)) == Uids{"later"});
+  cluster.Run(At(105));
+  CHECK(cluster.Preempted().empty());
+  cluster.Finish("later");
+  CHECK(cluster.Run(At(106)) == Uids{"owner"});  // it borrows less
+}
+
 TEST_CASE("of one BestEffortFIFO queue the preemptor stays first, whatever comes") {
   Cluster cluster;
   cluster.AddQueue(Preempting("a", "cohort", 4));

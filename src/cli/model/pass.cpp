@@ -157,7 +157,7 @@ Books Pass::Without(const Gangs& rooms) const {
 Gangs Pass::OpenTo(const Gang& gang, bool borrows) const {
   Gangs open;
   for (Gang* keeper : Keeping()) {
-    if (keeper == &gang || gang.evicted_for == keeper->spec.uid) continue;
+    if (keeper == &gang || state_.HadToGoFor(gang, *keeper)) continue;
     const bool before = keeper->waits_in == gang.waits_in  ? state_.StandsBefore(gang, *keeper)
                         : borrows != keeper->room->borrows ? keeper->room->borrows
                                                            : Earlier(gang, *keeper);

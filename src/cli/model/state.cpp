@@ -53,6 +53,16 @@ Amounts State::AmountsOf(const Gang& gang) const {
   return amounts;
 }
 
+bool State::HadToGoFor(const Gang& gang, const Gang& preemptor) const {
+  std::set<std::string> seen;
+  for (std::string uid = gang.evicted_for; !uid.empty() && seen.insert(uid).second;) {
+    if (uid == preemptor.spec.uid) return true;
+    const auto next = gangs.find(uid);
+    uid = next == gangs.end() ? std::string() : next->second.evicted_for;
+  }
+  return false;
+}
+
 bool State::StandsBefore(const Gang& a, const Gang& b) const {
   const auto known = memory.find(tree.node(a.waits_in).name);
   if (known != memory.end()) {

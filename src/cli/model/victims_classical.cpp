@@ -136,7 +136,8 @@ bool Search::IsStillAbove(const Usage& planned, const Candidate& candidate) cons
 bool Search::MayGoWhileBorrowing(const Gang& gang) const {
   const engine::BorrowWithinCohort& borrow = spec().borrow_within_cohort;
   return borrow.policy != PreemptionPolicy::kNever && gang.spec.priority < preemptor_.spec.priority &&
-         (!borrow.max_priority_threshold.has_value() || gang.spec.priority <= *borrow.max_priority_threshold);
+         (!borrow.max_priority_threshold.has_value() || gang.spec.priority <= *borrow.max_priority_threshold) &&
+         preemptor_.evicted_for != gang.spec.uid;
 }
 
 EvictionReason Search::ReasonOf(const Candidate& candidate) const {
