@@ -441,6 +441,7 @@ class JobController final : public WorkloadSource {
   void QueueWorkloadEvent(Entry* entry, WorkloadEvent event);
   void SendWorkloadEvents(Entry* entry);
   engine::QueueRef Queue(const Entry& entry) const;
+  Party PartyOf(const Entry& entry) const;
   void Depart(Entry entry);
 
   Deps deps_;

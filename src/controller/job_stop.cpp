@@ -147,7 +147,7 @@ void JobController::NoteEviction(Entry* entry) {
     QueueWorkloadEvent(entry, {kWorkloadReporter, "Warning", std::string(kMaxExecTimeExceeded), "Evict",
                                TimeOverNote(MaxExecutionSecondsOf(*entry))});
   }
-  deps_.evictions->Note(eviction, Queue(*entry), *FindParty(entry->job->meta.uid),
+  deps_.evictions->Note(eviction, Queue(*entry), PartyOf(*entry),
                         PodsHeld(entry->claim->record.admission, entry->prepared.get()), entry->claim->decision,
                         [this, entry](WorkloadEvent event) { QueueWorkloadEvent(entry, std::move(event)); });
   spdlog::info("a job is stopped{}",

@@ -427,11 +427,13 @@ void JobController::SendWorkloadEvents(Entry* entry) {
 
 std::optional<Party> JobController::FindParty(const std::string& uid) const {
   const auto it = entries_.find(uid);
-  if (it == entries_.end()) return std::nullopt;
-  const Entry& entry = it->second;
-  const auto known = workloads_.Known(uid);
+  return it == entries_.end() ? std::nullopt : std::optional(PartyOf(it->second));
+}
+
+Party JobController::PartyOf(const Entry& entry) const {
+  const auto known = workloads_.Known(entry.job->meta.uid);
   Party out;
-  out.job_uid = uid;
+  out.job_uid = entry.job->meta.uid;
   if (known != nullptr) out.workload_uid = known->meta.uid;
   out.workload = Cat(entry.job->meta.ns, "/", entry.workload);
   return out;

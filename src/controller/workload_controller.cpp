@@ -554,7 +554,7 @@ void WorkloadController::NoteEvicted(Entry* entry) {
           TimeOverNote(entry->workload->spec.max_execution_seconds.value_or(0)));
   }
   const std::string& uid = entry->workload->meta.uid;
-  deps_.evictions->Note(eviction, Queue(*entry), *FindParty(uid), PodsHeld(claim.admission, entry->prepared.get()),
+  deps_.evictions->Note(eviction, Queue(*entry), PartyOf(*entry), PodsHeld(claim.admission, entry->prepared.get()),
                         claim.decision, [this, &uid](const Evictions::Event& event) { Tell(uid, event); });
   spdlog::info("a workload is evicted{}", Fields(*entry->workload, {{"clusterQueue", claim.admission.cluster_queue},
                                                                     {"reason", eviction.reason},
@@ -685,11 +685,13 @@ std::string WorkloadController::NameOf(const std::string& uid) const {
 
 std::optional<Party> WorkloadController::FindParty(const std::string& uid) const {
   const auto it = entries_.find(uid);
-  if (it == entries_.end()) return std::nullopt;
-  const Workload& workload = *it->second.workload;
+  return it == entries_.end() ? std::nullopt : std::optional(PartyOf(it->second));
+}
+
+Party WorkloadController::PartyOf(const Entry& entry) {
   Party out;
-  out.workload_uid = uid;
-  out.workload = workload.meta.key().ToString();
+  out.workload_uid = entry.workload->meta.uid;
+  out.workload = entry.workload->meta.key().ToString();
   return out;
 }
 

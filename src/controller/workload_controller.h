@@ -160,6 +160,7 @@ class WorkloadController final : public WorkloadSource {
   WorkloadFacts Facts(const Entry& entry) const;
   bool TellsWhileHolding(const Entry& entry) const;
   engine::QueueRef Queue(const Entry& entry) const;
+  static Party PartyOf(const Entry& entry);
   void Event(const Workload& workload, std::string_view reporter, std::string_view type, std::string_view reason,
              std::string_view action, std::string message);
 

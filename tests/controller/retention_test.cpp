@@ -249,6 +249,51 @@ TEST_CASE("A Job that is deleted in any state leaves nothing behind") {
   world.processes[0]->controller->engine()->Validate();
 }
 
+TEST_CASE("A Job whose stop is first seen with its deletion was evicted all the same, and leaves nothing behind") {
+  World world;
+  Process& muster = world.Start();
+  world.MakeQueues("2");
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"preemption", {{"withinClusterQueue", "LowerPriority"}}}}}});
+  world.AwaitActive("clusterqueues", "", "cq");
+  world.Create({{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+                {"kind", "WorkloadPriorityClass"},
+                {"metadata", {{"name", "urgent"}}},
+                {"value", 100}});
+  world.MakeJob("train", 2, 3600);
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  world.RunFor(seconds(3));
+  FaultRule stop;
+  stop.user = World::kMuster;
+  stop.verbs = {"patch"};
+  stop.resource = "jobs";
+  stop.times = -1;
+  stop.fault.kind = Fault::Kind::kHoldAnswer;
+  FaultRule blind = stop;
+  blind.verbs = {"watch", "list"};
+  blind.fault.kind = Fault::Kind::kRefuse;
+  Fault cut;
+  cut.kind = Fault::Kind::kCut;
+  world.MakeJob("urgent", 2, 5, "lq", {{"metadata", {{"labels", {{"kueue.x-k8s.io/priority-class", "urgent"}}}}}});
+  const auto held = world.server.faults().Add(stop);
+  const auto refused = world.server.faults().Add(blind);
+  world.server.BreakWatches("jobs", cut);
+  REQUIRE(world.RunUntil([&] { return Suspended(world, "train"); }));
+  world.Delete("jobs", "team", "train");
+  REQUIRE(world.RunUntil([&] { return world.Get("jobs", "team", "train").is_null(); }));
+  CHECK(muster.telemetry.pods_evicted == 0);
+  world.server.faults().Remove(refused);
+  world.RunFor(minutes(1));
+  CHECK(muster.telemetry.pods_evicted == 2);
+  world.server.Release(held);
+  world.server.faults().Remove(held);
+  REQUIRE(world.RunUntil([&] { return world.Finished("urgent"); }));
+  CHECK(Notes(world, "Workload", "PreemptedWorkload").find("Preempted workload team/job-train-") == 0);
+  world.RunFor(seconds(5));
+  CHECK(Workloads(world) == 1);
+  CHECK(At(world.Get("clusterqueues", "", "cq"), "status", "reservingWorkloads") == 0);
+  muster.controller->engine()->Validate();
+}
+
 TEST_CASE("A Job that is made again under its name has nothing to do with the first one's Workload") {
   World world;
   Process& muster = world.Start();
