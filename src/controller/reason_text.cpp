@@ -163,6 +163,9 @@ std::string PodSetText(const Obstacle& o) {
       return PlacementText(*o.placement);
     case ObstacleKind::kOriginalFlavor:
       return Cat("could not assign ", o.flavor, " flavor since the original workload is assigned: ", o.object);
+    case ObstacleKind::kFlavorTimedOut:
+      return Cat("flavor ", o.flavor, " is passed over since its pods were not ready in time there (",
+                 o.count == 1 ? "once" : Cat(o.count, " times"), ")");
     case ObstacleKind::kAdmissionGated:
     case ObstacleKind::kLocalQueueMissing:
     case ObstacleKind::kLocalQueueStopped:
@@ -265,6 +268,7 @@ std::string WholeText(const Obstacle& o) {
     case ObstacleKind::kInsufficientUnused:
     case ObstacleKind::kNoRoom:
     case ObstacleKind::kOriginalFlavor:
+    case ObstacleKind::kFlavorTimedOut:
     case ObstacleKind::kPendingPreemption:
     case ObstacleKind::kVictimSearchEnded:
     case ObstacleKind::kFlavorOnlyTopology:

@@ -183,6 +183,18 @@ void SetBound(const quota::Shortage& shortage, const ClusterQueueState& queue, O
   obstacle->object = cohort->name;
 }
 
+// How often pods of one of them were not ready in time there, at most.
+int32_t TimeOutsOf(const Workload& workload, const std::vector<size_t>& members, const std::string& flavor) {
+  int32_t most = 0;
+  for (const FlavorTimeOuts& entry : workload.timed_out) {
+    if (entry.flavor != flavor) continue;
+    const bool of_member = std::any_of(members.begin(), members.end(),
+                                       [&](size_t member) { return workload.pod_sets[member].name == entry.pod_set; });
+    if (of_member) most = std::max(most, entry.count);
+  }
+  return most;
+}
+
 bool Chose(const PodSetChoice& choice, const FlavorOption& option) {
   return std::any_of(choice.resources.begin(), choice.resources.end(), [&option](const ResourceChoice& resource) {
     return std::find(option.cells.begin(), option.cells.end(), resource.cell) != option.cells.end();
@@ -465,12 +477,17 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, const std::vector<s
   if (at < attempt->start->tried.size() && attempt->start->tried[at] >= 0) {
     first = static_cast<size_t>(attempt->start->tried[at]) + 1;
   }
+  const std::vector<bool> passed_over = PassedOver(attempt, members, group);
+  size_t end = group.flavors.size();
+  while (!passed_over.empty() && passed_over[end - 1]) --end;
+  if (first >= end) first = 0;
   GroupChoice best;
   const size_t obstacles_before = attempt->out.obstacles.size();
   std::optional<ReasonCode> code;
   int16_t tried = ScanProgress::kLast;
-  for (size_t i = first; i < group.flavors.size(); ++i) {
-    tried = i + 1 == group.flavors.size() ? ScanProgress::kLast : static_cast<int16_t>(i);
+  for (size_t i = first; i < end; ++i) {
+    tried = i + 1 == end ? ScanProgress::kLast : static_cast<int16_t>(i);
+    if (!passed_over.empty() && passed_over[i]) continue;
     if (attempt->chosen != nullptr && !Chose(attempt->chosen->pod_sets[index], group.flavors[i])) continue;
     GroupChoice choice;
     const bool suits = std::all_of(members.begin(), members.end(), [&](size_t member) {
@@ -492,10 +509,68 @@ Assigner::GroupChoice Assigner::FindFlavor(Attempt* attempt, const std::vector<s
     }
   }
   best.tried = tried;
+  for (size_t i = 0; first == 0 && i < passed_over.size(); ++i) {
+    if (!passed_over[i]) continue;
+    const std::string& flavor = catalog_->FlavorName(group.flavors[i].flavor);
+    const Workload& spec = attempt->workload->spec;
+    attempt->out.obstacles.push_back(FlavorObstacle(ObstacleKind::kFlavorTimedOut, spec.pod_sets[index].name, flavor));
+    attempt->out.obstacles.back().count = TimeOutsOf(spec, members, flavor);
+  }
   // What stood in the way of flavors before the one that fits is in nobody's way.
   if (best.mode == Mode::kFit) attempt->out.obstacles.resize(obstacles_before);
   if (best.mode == Mode::kNoFit) best.code = code.value_or(ReasonCode::kNoMatchingFlavor);
   return best;
+}
+
+// Of what they could have, that which they were out of time with more often than with another: so all are tried in
+// turn, and the first again once none is left that was tried less.
+std::vector<bool> Assigner::PassedOver(Attempt* attempt, const std::vector<size_t>& members,
+                                       const GroupState& group) const {
+  const WorkloadState& workload = *attempt->workload;
+  if (workload.spec.timed_out.empty() || workload.grows != nullptr || attempt->chosen != nullptr) return {};
+  std::vector<int32_t> counts;
+  std::optional<int32_t> least;
+  for (const FlavorOption& option : group.flavors) {
+    counts.push_back(TimeOutsOf(workload.spec, members, catalog_->FlavorName(option.flavor)));
+    if (least.has_value() && counts.back() >= *least) continue;
+    if (CouldHave(attempt, members, group, option)) least = counts.back();
+  }
+  if (!least.has_value()) return {};
+  std::vector<bool> passed_over;
+  for (const int32_t count : counts) passed_over.push_back(count > *least);
+  return passed_over;
+}
+
+// Whether there could be quota and machines for the fewest pods that would do, if nobody else was there.
+bool Assigner::CouldHave(Attempt* attempt, const std::vector<size_t>& members, const GroupState& group,
+                         const FlavorOption& option) const {
+  const WorkloadState& workload = *attempt->workload;
+  const size_t obstacles_before = attempt->out.obstacles.size();
+  const bool suits = std::all_of(members.begin(), members.end(),
+                                 [&](size_t member) { return FlavorSuits(attempt, member, group, option); });
+  attempt->out.obstacles.resize(obstacles_before);
+  if (!suits) return false;
+  Assignment fewest = attempt->out;
+  std::vector<Requests> requests;
+  for (size_t i = 0; i < fewest.pod_sets.size(); ++i) {
+    int32_t& count = fewest.pod_sets[i].count;
+    count = std::min(count, workload.spec.pod_sets[i].min_count.value_or(count));
+    requests.push_back(TotalRequests(workload, *attempt->queue, i, count, catalog_->pods()));
+  }
+  for (const quota::CellId cell : option.cells) {
+    const ResourceId resource = ledger_->flavor_resource(cell).resource;
+    Amount sum;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const std::vector<ResourceChoice>& chosen = fewest.pod_sets[i].resources;
+      const bool counts = std::find(members.begin(), members.end(), i) != members.end() ||
+                          std::any_of(chosen.begin(), chosen.end(), [&](const auto& c) { return c.cell == cell; });
+      for (const auto& [asked, amount] : requests[i]) sum += counts && asked == resource ? amount : Amount{};
+    }
+    if (sum > ledger_->PotentialAvailable(cell)) return false;
+  }
+  gang::MachineRoom* room = machines_->room();
+  return !room->on() ||
+         room->Ask(machines_->PodsWith(workload, fewest, members, option.flavor), gang::RoomView::kEmpty).fits;
 }
 
 // Pods that are added to a claim have the flavors of those that it is for.

@@ -98,6 +98,10 @@ class Assigner {
   GroupChoice FindFlavor(Attempt* attempt, const std::vector<size_t>& members, size_t group,
                          const std::vector<std::pair<ResourceId, Amount>>& requests) const;
   bool IsOfOriginal(Attempt* attempt, size_t index, const GroupState& group, const std::string& flavor) const;
+  // Of the group's flavors; empty: none is.
+  std::vector<bool> PassedOver(Attempt* attempt, const std::vector<size_t>& members, const GroupState& group) const;
+  bool CouldHave(Attempt* attempt, const std::vector<size_t>& members, const GroupState& group,
+                 const FlavorOption& option) const;
   bool FlavorSuits(Attempt* attempt, size_t index, const GroupState& group, const FlavorOption& option) const;
   void PlaceInTopologies(Attempt* attempt) const;
   // RETURNS: whether machines alone are in the way.

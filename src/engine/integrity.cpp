@@ -111,6 +111,9 @@ void Add(Hash* hash, const Workload& spec) {
   }
   hash->Add(static_cast<int64_t>(spec.invalid.size()));
   for (const std::string& gate : spec.preemption_gates) hash->Add(gate);
+  for (const FlavorTimeOuts& entry : spec.timed_out) {
+    hash->Add(entry.pod_set).Add(entry.flavor).Add(static_cast<int64_t>(entry.count));
+  }
 }
 
 void Add(Hash* hash, const WorkloadState& workload) {

@@ -95,6 +95,7 @@ WaitCode CodeOf(const Obstacle& obstacle) {
     case ObstacleKind::kDeferredFit:
       return WaitCode::kPendingPreemption;
     case ObstacleKind::kVictimSearchEnded:
+    case ObstacleKind::kFlavorTimedOut:  // those that go first are the ones that are waited for
       return WaitCode::kQuotaInUse;
     case ObstacleKind::kNoRoom:
       return obstacle.machines.has_value() && obstacle.machines->kept ? WaitCode::kRoomKept : WaitCode::kNoRoom;

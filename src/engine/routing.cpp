@@ -54,6 +54,7 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kLimitRange:
     case ObstacleKind::kRuntimeClassMissing:
     case ObstacleKind::kOriginalFlavor:
+    case ObstacleKind::kFlavorTimedOut:
     case ObstacleKind::kPodsNotReady:
     case ObstacleKind::kResourceQuota:
     case ObstacleKind::kResourceQuotaUnset:
@@ -87,6 +88,9 @@ uint64_t EquivalenceOf(const WorkloadState& workload, bool by_time) {
   }
   hash.Add(static_cast<int64_t>(workload.spec.invalid.size()));
   for (const std::string& gate : workload.spec.preemption_gates) hash.Add(gate);
+  for (const FlavorTimeOuts& entry : workload.spec.timed_out) {
+    hash.Add(entry.pod_set).Add(entry.flavor).Add(static_cast<int64_t>(entry.count));
+  }
   if (by_time) hash.Add(workload.spec.max_execution.value_or(Duration::max()).count());
   // It is bound to flavors of its own, and never evicts itself.
   if (workload.grows != nullptr) hash.Add(workload.spec.uid);
@@ -332,7 +336,8 @@ bool EngineSet::Impl::QueuesAlike(const Workload& a, const Workload& b) {
   return a.ns == b.ns && a.local_queue == b.local_queue && a.priority == b.priority && a.queue_time == b.queue_time &&
          a.active == b.active && a.gated_by == b.gated_by && a.preemption_gates == b.preemption_gates &&
          a.not_before == b.not_before && a.max_execution == b.max_execution && a.invalid == b.invalid &&
-         a.elastic == b.elastic && a.growth_queue_time == b.growth_queue_time && SamePodSets(a, b);
+         a.elastic == b.elastic && a.growth_queue_time == b.growth_queue_time && a.timed_out == b.timed_out &&
+         SamePodSets(a, b);
 }
 
 void EngineSet::Impl::Apply(const WorkloadChanged& event) {

@@ -193,6 +193,7 @@ class Run {
   bool somebody_waited() const { return somebody_waited_; }
   int64_t preemptions() const { return preemptions_; }
   int64_t growths() const { return growths_; }
+  int64_t passed_over() const { return passed_over_; }
 
  private:
   void TakeEviction(const Evict& evict) {
@@ -251,6 +252,7 @@ class Run {
     const PodSetAssignment& pod_set = admit.admission.pod_sets.at(0);
     RC_ASSERT(pod_set.count >= LeastPods(workload));
     RC_ASSERT(pod_set.count <= workload.pod_sets.at(0).count);
+    for (const auto& [resource, flavor] : pod_set.flavors) RC_ASSERT(!IsPassedOver(workload, queue->name, flavor));
     model_.holdings[admit.uid] = {admit.claim, ClaimState::kPlanned, admit.admission, false};
     model_.not_before.erase(admit.uid);
     victims_of_.erase(admit.uid);
@@ -317,14 +319,30 @@ class Run {
     }
   }
 
-  bool Fits(const Workload& workload, const std::string& queue, const std::string& flavor, int32_t pods) const {
+  static bool Fits(const Model& model, const Workload& workload, const std::string& queue, const std::string& flavor,
+                   int32_t pods) {
     for (const std::string& resource : kResources) {
       const auto& requests = workload.pod_sets.at(0).shape->requests;
       const auto request = requests.find(resource);
       const int64_t asked = request == requests.end() ? 0 : request->second.value * pods;
-      if (asked > 0 && Formulas(model_, flavor, resource).Available("q/" + queue) < asked) return false;
+      if (asked > 0 && Formulas(model, flavor, resource).Available("q/" + queue) < asked) return false;
     }
     return true;
+  }
+
+  static int32_t TimeOuts(const Workload& workload, const std::string& flavor) {
+    int32_t count = 0;
+    for (const FlavorTimeOuts& entry : workload.timed_out) count += entry.flavor == flavor ? entry.count : 0;
+    return count;
+  }
+  // It was out of time there more often than with a flavor that it could have if nobody held anything.
+  bool IsPassedOver(const Workload& workload, const std::string& queue, const std::string& flavor) const {
+    Model empty = model_;
+    empty.holdings.clear();
+    return std::any_of(kFlavors.begin(), kFlavors.end(), [&](const std::string& other) {
+      return TimeOuts(workload, other) < TimeOuts(workload, flavor) &&
+             Fits(empty, workload, queue, other, LeastPods(workload));
+    });
   }
 
   // In a tree where a StrictFIFO head waits, it may keep room for itself; as it is kept for preemptors. Who would do
@@ -367,12 +385,16 @@ class Run {
       somebody_waited_ = true;
       if (grows) {
         const std::string& flavor = view->admission.pod_sets.at(0).flavors.at(0).second;
-        RC_ASSERT(!Fits(workload, queue->name, flavor, model_.MissingPods(uid)));
+        RC_ASSERT(!Fits(model_, workload, queue->name, flavor, model_.MissingPods(uid)));
         continue;
       }
       const bool all = some_leave.contains(structure.Root("q/" + queue->name));
       const int32_t pods = all ? workload.pod_sets.at(0).count : LeastPods(workload);
-      for (const std::string& flavor : kFlavors) RC_ASSERT(!Fits(workload, queue->name, flavor, pods));
+      for (const std::string& flavor : kFlavors) {
+        const bool passed_over = IsPassedOver(workload, queue->name, flavor);
+        RC_ASSERT((passed_over || !Fits(model_, workload, queue->name, flavor, pods)));
+        passed_over_ += passed_over ? 1 : 0;
+      }
     }
   }
 
@@ -502,6 +524,9 @@ class Run {
     workload.pod_sets[0].shape = AnyShape();
     workload.elastic = OneIn(3);
     if (!workload.elastic && OneIn(4)) workload.pod_sets[0].min_count = 1;
+    for (const std::string& flavor : kFlavors) {
+      if (OneIn(4)) workload.timed_out.push_back({"main", flavor, *rc::gen::inRange(1, 3)});
+    }
     if (OneIn(12)) {
       workload.invalid.emplace_back();
       workload.invalid.back().kind = ObstacleKind::kRequestsExceedLimits;
@@ -600,6 +625,7 @@ class Run {
   bool quiescing_ = false;
   int64_t preemptions_ = 0;
   int64_t growths_ = 0;
+  int64_t passed_over_ = 0;  // flavors of those that waited
   std::map<std::string, WallTime> no_eviction_before_;
   std::set<std::pair<std::string, ClaimId>> chosen_;         // those that were to go after an earlier decision
   std::map<std::string, std::set<std::string>> victims_of_;  // since the preemptor came, changed or started
@@ -612,8 +638,9 @@ TEST_CASE("usage is what the claims say, nothing is given beyond quota, and nobo
   int64_t waited = 0;
   int64_t preemptions = 0;
   int64_t growths = 0;
+  int64_t passed_over = 0;
   int round = 0;
-  const auto history = [&waited, &preemptions, &growths, &round] {
+  const auto history = [&waited, &preemptions, &growths, &passed_over, &round] {
     // Each check begins with the same seed.
     for (int drawn = 0; drawn < round; ++drawn) OneIn(2);
     Run run;
@@ -630,13 +657,15 @@ TEST_CASE("usage is what the claims say, nothing is given beyond quota, and nobo
     waited += run.somebody_waited() ? 1 : 0;
     preemptions += run.preemptions();
     growths += run.growths();
+    passed_over += run.passed_over();
   };
   // A hundred random histories may all be dull.
-  const auto dull = [&] { return waited == 0 || preemptions == 0 || growths == 0; };
+  const auto dull = [&] { return waited == 0 || preemptions == 0 || growths == 0 || passed_over == 0; };
   for (; round == 0 || (round < 500 && dull()); ++round) CHECK(rc::check(history));
   CHECK(waited > 0);
   CHECK(preemptions > 0);
   CHECK(growths > 0);
+  CHECK(passed_over > 0);
 }
 
 }  // namespace muster::engine

@@ -233,6 +233,14 @@ struct PastEviction {
   std::string preemptor_uid;  // empty unless preempted
 };
 
+// Its pods were not ready in time with that flavor, `count` times.
+struct FlavorTimeOuts {
+  std::string pod_set;
+  std::string flavor;
+  int32_t count = 0;
+  friend bool operator==(const FlavorTimeOuts&, const FlavorTimeOuts&) = default;
+};
+
 // One gang. Identified by `uid`; everything else may change from one WorkloadChanged to the next.
 struct Workload {
   std::string uid;  // of the queued object (a Job's uid); the last tie-break of the queue order
@@ -264,6 +272,9 @@ struct Workload {
   // Of one that holds nothing, as its objects show it: what is kept for its preemptor is not for it. Looked at when the
   // workload is first told of; from then on the engine knows better.
   std::optional<PastEviction> last_eviction{};
+  // Sorted by pod set and flavor. Of the flavors that a pod set could have, if need be once others have left, those are
+  // passed over in which it was out of time more often than in another. Not looked at for more pods of what runs.
+  std::vector<FlavorTimeOuts> timed_out{};
 };
 
 }  // namespace muster::engine
