@@ -483,7 +483,8 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
            entry->prepared == nullptr ? 0 : PriorityOf(*entry).value,
            0,
            {},
-           {}};
+           {},
+           PassesOver(entry)};
   if (const auto known = workloads_.Known(job.meta.uid); known != nullptr) {
     now.preemption_gates = ClosedGates(known->preemption_gates, known->status.preemption_gates);
     if (known->meta.name == job.prebuilt()) {
@@ -508,6 +509,7 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   workload.active = entry->told->active;
   workload.priority = entry->told->priority;
   workload.preemption_gates = entry->told->preemption_gates;
+  workload.timed_out = entry->told->timed_out;
   workload.not_before = turn.not_before;
   if (turn.queue_time.IsSet()) workload.queue_time = turn.queue_time;
   if (entry->claim.has_value()) {

@@ -188,6 +188,7 @@ class JobController final : public WorkloadSource {
     int64_t prebuilt_generation = 0;
     Labels prebuilt_annotations;
     std::vector<std::string> preemption_gates;  // of the Workload, that are closed
+    std::vector<engine::FlavorTimeOuts> timed_out;
     friend bool operator==(const Told&, const Told&) = default;
   };
   // The last admission of a Job that has ended.
@@ -418,6 +419,8 @@ class JobController final : public WorkloadSource {
   std::optional<Eviction> LastEviction(const Entry& entry) const;
   std::optional<engine::PastEviction> PastEviction(const Entry& entry) const;
   int32_t RequeueCount(const Entry& entry) const;
+  TimedOutFlavors TimedOut(const Entry& entry) const;
+  std::vector<engine::FlavorTimeOuts> PassesOver(Entry* entry);
   void AwaitRequeue(Entry* entry);
   WallTime AdmittedAt(const Entry& entry) const;
   PodsReady FoundPodsReady(const Entry& entry) const;

@@ -69,18 +69,24 @@ bool JobController::StopIfNotReady(Entry* entry) {
     return false;
   }
   const int32_t count = RequeueCount(*entry) + 1;
+  const WallTime next = NextWholeSecond(now + RequeueDelay(count, *options));
+  TimedOutFlavors timed_out;
+  if (const Duration most = deps_.options->pass_over_timed_out; most > Duration(0)) {
+    timed_out = AddTimeOut(TimedOut(*entry), entry->claim->record.admission, now, next + most);
+  }
   if (options->backoff_limit_count.has_value() && count > *options->backoff_limit_count) {
-    OrderStop(entry, NewEviction(*entry, std::string(kDeactivated), std::string(kLimitExceeded),
-                                 std::string(kRequeuingLimitExceeded)));
+    Eviction last = NewEviction(*entry, std::string(kDeactivated), std::string(kLimitExceeded),
+                                std::string(kRequeuingLimitExceeded));
+    last.timed_out = std::move(timed_out);
+    OrderStop(entry, std::move(last));
     return true;
   }
   Eviction eviction = NewEviction(*entry, std::string(kPodsReadyTimeout),
                                   Cat("Exceeded the PodsReady timeout ", entry->job->meta.ns, "/", entry->workload),
                                   std::string(state.reason()));
   eviction.requeue_count = count;
-  if (const Duration delay = RequeueDelay(count, *options); delay > Duration(0)) {
-    eviction.requeue_at = NextWholeSecond(now + delay);
-  }
+  if (RequeueDelay(count, *options) > Duration(0)) eviction.requeue_at = next;
+  eviction.timed_out = std::move(timed_out);
   OrderStop(entry, std::move(eviction));
   return true;
 }
@@ -91,6 +97,26 @@ int32_t JobController::RequeueCount(const Entry& entry) const {
   if (record != nullptr && record->eviction.has_value()) return record->eviction->requeue_count;
   const auto known = workloads_.Known(entry.job->meta.uid);
   return known == nullptr || !known->status.requeue_state.has_value() ? 0 : known->status.requeue_state->count;
+}
+
+// With which flavors.
+TimedOutFlavors JobController::TimedOut(const Entry& entry) const {
+  const Record* record = entry.claim.has_value() ? &entry.claim->record : entry.job->record.get();
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  if (record != nullptr && record->eviction.has_value() &&
+      (known == nullptr || !IsOlderThanShown(*record->eviction, known->status))) {
+    return record->eviction->requeue_count > 0 ? record->eviction->timed_out : TimedOutFlavors();
+  }
+  return known == nullptr ? TimedOutFlavors() : ShownTimedOut(known->status);
+}
+
+// What the engine is to go by; it is told again when that is forgotten.
+std::vector<engine::FlavorTimeOuts> JobController::PassesOver(Entry* entry) {
+  if (entry->claim.has_value() || deps_.options->pass_over_timed_out <= Duration(0)) return {};
+  const TimedOutFlavors timed_out = TimedOut(*entry);
+  const WallTime now = deps_.env.clock->Now();
+  if (now < timed_out.until) WaitsUntil(entry, deps_.env.clock->Mono() + (timed_out.until - now));
+  return Remembered(timed_out, now);
 }
 
 // The eviction that a Job which holds nothing waits after.

@@ -45,7 +45,9 @@ void JobController::CompleteEviction(const Entry& entry, Eviction* eviction) con
   eviction->past_execution_seconds = PastExecutionSeconds(entry);
   eviction->totals = CountEviction(std::move(totals), eviction->reason, eviction->underlying_cause);
   // Whoever is deactivated begins anew.
-  if (eviction->reason != kDeactivated) eviction->requeue_count = RequeueCount(entry);
+  if (eviction->reason == kDeactivated) return;
+  eviction->requeue_count = RequeueCount(entry);
+  eviction->timed_out = TimedOut(entry);
 }
 
 void JobController::OrderStop(Entry* entry, Eviction eviction, const std::optional<engine::Evict>& decision) {

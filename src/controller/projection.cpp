@@ -112,6 +112,9 @@ void ShowEvicted(const Eviction& eviction, WallTime now, Draft* draft) {
     status.requeue_state = {eviction.requeue_count, eviction.requeue_at};
   }
   draft->Set("Evicted", true, eviction.shown_reason(), eviction.message, eviction.at);
+  if (!eviction.timed_out.flavors.empty()) {
+    draft->Set(kFlavorsTimedOutCondition, true, kPodsReadyTimeout, TimedOutMessage(eviction.timed_out), eviction.at);
+  }
   if (eviction.reason == kDeactivated && eviction.underlying_cause == kMaxExecTimeExceeded) {
     const std::string_view message = eviction.message;
     const size_t why = message.find(kDueTo);
@@ -367,6 +370,12 @@ bool IsOlderThanShown(const Eviction& eviction, const WorkloadStatus& status) {
   return sum(eviction.totals) < sum(status.evictions);
 }
 
+TimedOutFlavors ShownTimedOut(const WorkloadStatus& status) {
+  const k8s::Condition* told = k8s::FindCondition(status.conditions, kFlavorsTimedOutCondition);
+  const bool counts = status.requeue_state.has_value() && status.requeue_state->count > 0;
+  return told == nullptr || !counts ? TimedOutFlavors() : ReadTimedOutMessage(told->message);
+}
+
 std::optional<Eviction> ShownEviction(const WorkloadStatus& status) {
   const k8s::Condition* evicted = k8s::FindCondition(status.conditions, "Evicted");
   if (evicted == nullptr || evicted->status != "True") return std::nullopt;
@@ -380,6 +389,7 @@ std::optional<Eviction> ShownEviction(const WorkloadStatus& status) {
     out.requeue_count = status.requeue_state->count;
     out.requeue_at = status.requeue_state->requeue_at;
   }
+  out.timed_out = ShownTimedOut(status);
   if (const k8s::Condition* preempted = k8s::FindCondition(status.conditions, "Preempted");
       preempted != nullptr && preempted->status == "True") {
     out.preemption_reason = preempted->reason;

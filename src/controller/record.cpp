@@ -53,6 +53,15 @@ void WriteInjected(const Injection& injected, JsonWriter* out) {
   out->EndObject();
 }
 
+void WriteTimedOut(const TimedOutFlavors& timed_out, JsonWriter* out) {
+  out->Key("timedOut").StartObject().Field("until", FormatMicroTime(timed_out.until)).Key("flavors").StartArray();
+  for (const TimedOutFlavor& entry : timed_out.flavors) {
+    out->StartObject().Field("podSet", entry.pod_set).Field("flavor", entry.flavor).Field("count", entry.count);
+    out->Field("last", FormatMicroTime(entry.last)).EndObject();
+  }
+  out->EndArray().EndObject();
+}
+
 void WriteEviction(const Eviction& eviction, JsonWriter* out) {
   out->Key("eviction").StartObject();
   out->Field("reason", eviction.reason).Field("message", eviction.message);
@@ -63,6 +72,7 @@ void WriteEviction(const Eviction& eviction, JsonWriter* out) {
   if (eviction.past_execution_seconds != 0) out->Field("pastExecutionSeconds", eviction.past_execution_seconds);
   if (eviction.requeue_at.IsSet()) out->Field("requeueAt", FormatMicroTime(eviction.requeue_at));
   if (eviction.requeue_count != 0) out->Field("requeueCount", eviction.requeue_count);
+  if (!eviction.timed_out.flavors.empty()) WriteTimedOut(eviction.timed_out, out);
   out->Key("totals");
   WriteEvictionCounts(eviction.totals, out);
   out->EndObject();
@@ -108,9 +118,21 @@ Injection ReadInjected(JsonValue value) {
   return out;
 }
 
+TimedOutFlavors ReadTimedOut(JsonValue value) {
+  CheckKeys(value, {"until", "flavors"});
+  TimedOutFlavors out;
+  out.until = value["until"].Time();
+  value["flavors"].ForEach([&out](JsonValue entry) {
+    CheckKeys(entry, {"podSet", "flavor", "count", "last"});
+    out.flavors.push_back({RequiredString(entry, "podSet"), RequiredString(entry, "flavor"), entry["count"].Count(),
+                           entry["last"].Time()});
+  });
+  return out;
+}
+
 Eviction ReadEviction(JsonValue value) {
   CheckKeys(value, {"reason", "message", "underlyingCause", "preemptionReason", "preemptor", "at",
-                    "pastExecutionSeconds", "requeueAt", "requeueCount", "totals"});
+                    "pastExecutionSeconds", "requeueAt", "requeueCount", "timedOut", "totals"});
   Eviction out;
   out.reason = RequiredString(value, "reason");
   out.message = value["message"].String();
@@ -121,6 +143,7 @@ Eviction ReadEviction(JsonValue value) {
   out.past_execution_seconds = value["pastExecutionSeconds"].Count();
   out.requeue_at = value["requeueAt"].Time();
   out.requeue_count = value["requeueCount"].Count();
+  if (value["timedOut"].present()) out.timed_out = ReadTimedOut(value["timedOut"]);
   out.totals = ReadEvictionCounts(value["totals"]);
   return out;
 }

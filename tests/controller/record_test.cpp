@@ -35,6 +35,8 @@ Record FullRecord() {
   eviction.at = {1'767'225'700'000'001'000};
   eviction.past_execution_seconds = 12;
   eviction.requeue_at = {1'767'225'800'000'000'000};
+  eviction.requeue_count = 3;
+  eviction.timed_out = {{{"main", "blue", 2, {1'767'225'000'000'000'000}}}, {1'767'226'000'000'000'000}};
   eviction.totals = {{"Preempted", "", 2}, {"Deactivated", "Cause", 1}};
   record.eviction = eviction;
   return record;

@@ -44,6 +44,7 @@ inline constexpr std::string_view kSliceReplaced = "WorkloadSliceReplaced";
 // edited.
 inline constexpr std::string_view kPriorityEditAnnotation = "muster.dev/priority-set-over";
 inline constexpr std::string_view kWaitingCondition = "muster.dev/Waiting";
+inline constexpr std::string_view kFlavorsTimedOutCondition = "muster.dev/FlavorsTimedOut";
 
 // On ResourceFlavors: "true": nodes come when pods need them, so that those that are there say little.
 inline constexpr std::string_view kAutoscaledAnnotation = "muster.dev/autoscaled";

@@ -59,6 +59,9 @@ struct Options {
   RetentionOptions retention;
   // Unset: pods may take what time they will, and nothing is said of them.
   std::optional<WaitForPodsReadyOptions> wait_for_pods_ready;
+  // For how long after the pause a gang's next starts prefer flavors with which its pods were ready in time, or were
+  // not tried. 0: never.
+  Duration pass_over_timed_out{0};
   // How long a new leader waits before it reads the state it decides on: no write of its predecessor is applied
   // later. At least the client's lands_within().
   Duration takeover_wait = std::chrono::seconds(6);

@@ -87,6 +87,10 @@ WallTime QueueTime(WallTime created, const WorkloadStatus& status);
 // Whether the Workload tells of a later one.
 bool IsOlderThanShown(const Eviction& eviction, const WorkloadStatus& status);
 
+// With which flavors its pods were not ready in time. None since it was deactivated: it begins anew, though the
+// condition stays for those who ask why.
+TimedOutFlavors ShownTimedOut(const WorkloadStatus& status);
+
 // The eviction that the Workload tells of; what only a record says of it is unset. RETURNS: nothing where it tells of
 // none, or of one that has ended.
 std::optional<Eviction> ShownEviction(const WorkloadStatus& status);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "muster/controller/pod_template.h"
+#include "muster/controller/timed_out_flavors.h"
 #include "muster/core/amount.h"
 #include "muster/core/time.h"
 #include "muster/engine/objects.h"
@@ -53,6 +54,8 @@ struct Eviction {
   WallTime requeue_at;
   // How often it was queued again since its pods did not get ready; this eviction counts.
   int32_t requeue_count = 0;
+  // With which flavors; what counts as long as that does.
+  TimedOutFlavors timed_out{};
   std::vector<EvictionCount> totals;  // including this eviction
   // The reason of the conditions and events, which name the cause of a deactivation.
   std::string shown_reason() const;
