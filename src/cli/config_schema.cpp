@@ -182,6 +182,7 @@ constexpr Field kFields[] = {
     {"muster.parents[].user", kString},
     {"muster.parents[].group", kString},
     {"muster.parents[].kind", kString},
+    {"muster.passOverTimedOutFlavors", kDuration},
     {"muster.plainHTTPMetrics", kBool},
     {"muster.waitForTerminatingPods", kBool},
 };

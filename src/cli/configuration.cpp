@@ -512,6 +512,14 @@ void Builder::ReadMuster() {
   } else if (config_.controller.reserve_after > Duration(0) && !config_.controller.check_machines) {
     reader_.Fail("muster.machines.reserveAfter", "needs muster.machines.enable: true");
   }
+  const std::string pass_over = "muster.passOverTimedOutFlavors";
+  config_.controller.pass_over_timed_out = reader_.Time(pass_over).value_or(config_.controller.pass_over_timed_out);
+  if (config_.controller.pass_over_timed_out < Duration(0)) {
+    reader_.Fail(pass_over, "must be 0s or more");
+  } else if (config_.controller.pass_over_timed_out > Duration(0) &&
+             !config_.controller.wait_for_pods_ready.has_value()) {
+    reader_.Fail(pass_over, "needs waitForPodsReady");
+  }
   config_.controller.wait_for_terminating_pods =
       reader_.Bool("muster.waitForTerminatingPods").value_or(config_.controller.wait_for_terminating_pods);
 }

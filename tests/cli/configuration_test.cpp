@@ -79,6 +79,7 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK(c.controller.wait_for_pods_ready->backoff_base == std::chrono::minutes(1));
   CHECK(c.controller.wait_for_pods_ready->backoff_max == std::chrono::hours(1));
   CHECK_FALSE(c.controller.wait_for_pods_ready->backoff_limit_count.has_value());
+  CHECK(c.controller.pass_over_timed_out == Duration(0));
   CHECK_FALSE(HasNote(c, "waitForPodsReady"));
   CHECK(HasNote(c, "visibilityServer is on by default in Kueue and off here"));
   CHECK_FALSE(HasNote(c, "metrics are served"));
@@ -629,6 +630,15 @@ waitForPodsReady:
       Good(kHeader + "waitForPodsReady: {timeout: 1m}\nfeatureGates: {DisableWaitForPodsReady: true}\n");
   CHECK_FALSE(both.controller.wait_for_pods_ready.has_value());
   CHECK(HasNote(both, "waitForPodsReady has no effect"));
+}
+
+TEST_CASE("flavors are passed over for a time, where pods have theirs") {
+  const std::string hour = "muster: {passOverTimedOutFlavors: 1h}\n";
+  CHECK(Good(kHeader + hour).controller.pass_over_timed_out == std::chrono::hours(1));
+  CHECK(Errors(kHeader + "muster: {passOverTimedOutFlavors: -1s}\n") ==
+        "f:3: muster.passOverTimedOutFlavors: -1s: must be 0s or more\n");
+  CHECK(Errors(kHeader + "featureGates: {DisableWaitForPodsReady: true}\n" + hour) ==
+        "f:4: muster.passOverTimedOutFlavors: 1h: needs waitForPodsReady\n");
 }
 
 TEST_CASE("fields that only the older version has are refused in the newer one, by name") {
