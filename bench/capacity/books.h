@@ -19,11 +19,12 @@ namespace muster::bench {
 class PlainRoom {
  public:
   explicit PlainRoom(const gang::BookSnapshot& book) : book_(book) {
-    for (const gang::Chunk*& chunk : book_.spine) {
+    book_.spine = {};
+    for (const gang::Chunk* chunk : book.spine) {
       blocks_.push_back(std::make_unique<gang::MachineBlock>(*chunk->block));
       chunks_.push_back(std::make_unique<gang::Chunk>(*chunk));
       chunks_.back()->block = blocks_.back().get();
-      chunk = chunks_.back().get();
+      spine_.Append(chunks_.back().get(), &book_.spine);
     }
     book_.outcomes.clear();
   }
@@ -51,11 +52,10 @@ class PlainRoom {
         if (chunk != nullptr && here != chunk) gang::Summarize(chunk);
         chunk = here;
         for (const gang::Need& need : pod_set.per_pod) {
-          const size_t at =
-              size_t{need.resource.value} * gang::kChunkMachines + place.machine.value % gang::kChunkMachines;
-          chunk->free[at] -= sign * need.amount * place.pods;
-          book_.totals[need.resource.value].free -= sign * need.amount * place.pods;
-          book_.totals[need.resource.value].planned -= sign * need.amount * place.pods;
+          const int64_t amount = -sign * need.amount * place.pods;
+          gang::AddRoom(chunk, place.machine.value % gang::kChunkMachines, need.resource.value, amount, amount);
+          book_.totals[need.resource.value].free += amount;
+          book_.totals[need.resource.value].planned += amount;
         }
       }
       if (chunk != nullptr) gang::Summarize(chunk);
@@ -65,6 +65,7 @@ class PlainRoom {
 
  private:
   gang::BookSnapshot book_;
+  gang::OwnSpine spine_;
   std::vector<std::unique_ptr<gang::Chunk>> chunks_;
   std::vector<std::unique_ptr<gang::MachineBlock>> blocks_;
 };

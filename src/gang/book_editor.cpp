@@ -27,21 +27,56 @@ std::vector<int64_t> Columns(const std::vector<int64_t>& old, uint32_t resources
   return wide;
 }
 
+constexpr uint64_t kAllStale = ~uint64_t{0};
+
+uint64_t StaleBit(uint32_t resource) { return uint64_t{1} << std::min(resource, 63U); }
+
 // The greatest of a column's machines that are open.
 int64_t GreatestOf(const int64_t* column, uint64_t open) {
-  int64_t greatest = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  if (open == ~uint64_t{0}) {  // the usual case; four at a time, since each maximum waits for the one before
+    int64_t greatest[4] = {kLeast, kLeast, kLeast, kLeast};
+    for (uint32_t i = 0; i < kChunkMachines; ++i) greatest[i % 4] = std::max(greatest[i % 4], column[i]);
+    return std::max(std::max(greatest[0], greatest[1]), std::max(greatest[2], greatest[3]));
+  }
+  int64_t greatest = kLeast;
   for (; open != 0; open &= open - 1) greatest = std::max(greatest, column[std::countr_zero(open)]);
   return greatest;
 }
 
 }  // namespace
 
+RoomChange AddRoom(Chunk* chunk, uint32_t slot, uint32_t resource, int64_t free, int64_t planned) {
+  const size_t at = size_t{resource} * kChunkMachines + slot;
+  if (chunk->planned.empty() && free != planned) chunk->planned = chunk->free;
+  const int64_t old_free = chunk->free[at];
+  const int64_t now_free = chunk->free[at] = Add(old_free, free);
+  if (!chunk->planned.empty()) {
+    const int64_t old_planned = chunk->planned[at];
+    chunk->planned[at] = Add(old_planned, planned);
+    chunk->stale |= StaleBit(resource);
+    return {now_free - __int128{old_free}, chunk->planned[at] - __int128{old_planned}};
+  }
+  if ((chunk->stale & StaleBit(resource)) == 0 && (chunk->block->open >> slot & 1) != 0) {
+    int64_t& greatest = chunk->greatest[resource];
+    if (now_free >= greatest) {
+      greatest = chunk->greatest[chunk->resources + resource] = now_free;
+    } else if (old_free == greatest) {
+      chunk->stale |= StaleBit(resource);
+    }
+  }
+  const __int128 change = now_free - __int128{old_free};
+  return {change, change};
+}
+
 void Summarize(Chunk* chunk) {
+  if (chunk->stale == 0) return;
   if (chunk->planned == chunk->free) chunk->planned.clear();
   const uint32_t resources = chunk->resources;
   const uint64_t open = chunk->block->open;
   chunk->greatest.resize(size_t{2} * resources);
   for (uint32_t r = 0; r < resources; ++r) {
+    if ((chunk->stale & StaleBit(r)) == 0) continue;
     const int64_t* free = chunk->Column(Book::kFree, r);
     const int64_t* planned = chunk->Column(Book::kPlanned, r);
     int64_t both = 0;
@@ -55,12 +90,17 @@ void Summarize(Chunk* chunk) {
     chunk->greatest[r] = both;
     chunk->greatest[resources + r] = free == planned ? both : GreatestOf(planned, open);
   }
+  chunk->stale = 0;
 }
 
-BookEditor::BookEditor(const BookSnapshot& base, uint64_t now) : base_(base), now_(now) {}
+BookEditor::BookEditor(const BookSnapshot& base, uint64_t now, BookSpares* spares)
+    : base_(&base), now_(now), spares_(spares) {}
 
 BookEditor::~BookEditor() {
-  for (const Garbage& made : made_) made.destroy(made.object);
+  if (next_ != nullptr) made_.push_back(GarbageOf(next_.release(), now_));
+  for (const Garbage& made : made_) {
+    if (spares_ == nullptr || !spares_->Keep(made)) made.destroy(made.object);
+  }
 }
 
 template <typename T>
@@ -71,31 +111,49 @@ T* BookEditor::Own(T* made) {
 }
 
 template <typename T>
+T* BookEditor::Copy(const T& from) {
+  return spares_ == nullptr ? new T(from) : spares_->Copy(from);
+}
+
+template <typename T>
 void BookEditor::Replace(const T* old) {
   replaced_.push_back(GarbageOf(old, old->birth));
 }
 
 BookSnapshot* BookEditor::Next() {
   if (next_ == nullptr) {
-    next_ = std::make_unique<BookSnapshot>(base_);
+    next_.reset(Copy(*base_));
     next_->birth = now_;
   }
   return next_.get();
 }
 
+SpineSegment* BookEditor::EditSegment(uint32_t segment) {
+  const SpineSegment*& there = Next()->spine.segments[segment];
+  if (segment >= base_->spine.segments.size() || there != base_->spine.segments[segment]) {
+    return const_cast<SpineSegment*>(there);  // made here
+  }
+  SpineSegment* copy = Own(Copy(*there));
+  edited_segments_.push_back(segment);
+  there = copy;
+  return copy;
+}
+
 Chunk* BookEditor::EditChunk(uint32_t at) {
-  const Chunk*& there = Next()->spine[at];
-  if (at >= base_.chunks() || there != base_.spine[at]) return const_cast<Chunk*>(there);  // made here
+  const Chunk* there = View().spine[at];
+  if (at >= base_->chunks() || there != base_->spine[at]) return const_cast<Chunk*>(there);  // made here
   Replace(there);
-  Chunk* chunk = Own(new Chunk(*there));
+  Chunk* chunk = Own(Copy(*there));
   edited_.push_back(at);
-  there = chunk;
+  EditSegment(at / kSegmentChunks)->chunks[at % kSegmentChunks] = chunk;
   return chunk;
 }
 
 MachineBlock* BookEditor::EditBlock(uint32_t at) {
+  depends_on_chunks_alone_ = false;
   Chunk* chunk = EditChunk(at);
-  if (at >= base_.chunks() || chunk->block != base_.spine[at]->block) return const_cast<MachineBlock*>(chunk->block);
+  chunk->stale = kAllStale;
+  if (at >= base_->chunks() || chunk->block != base_->spine[at]->block) return const_cast<MachineBlock*>(chunk->block);
   Replace(chunk->block);
   MachineBlock* block = Own(new MachineBlock(*chunk->block));
   chunk->block = block;
@@ -108,17 +166,20 @@ void BookEditor::GrowTo(MachineIndex machine) {
   while (next->chunks() <= machine.value / kChunkMachines) {
     Chunk* chunk = Own(new Chunk);
     chunk->block = Own(new MachineBlock);
-    edited_.push_back(next->chunks());
-    next->spine.push_back(chunk);
+    const uint32_t at = next->spine.chunks++;
+    edited_.push_back(at);
+    if (at % kSegmentChunks == 0) next->spine.segments.push_back(Own(new SpineSegment));
+    EditSegment(at / kSegmentChunks)->chunks[at % kSegmentChunks] = chunk;
   }
 }
 
 void BookEditor::Widen(uint32_t at, uint32_t resources) {
   MUSTER_CHECK(resources <= kMaxResources);
+  if (View().spine[at]->resources >= resources) return;  // the book has as many as any chunk of it
+  depends_on_chunks_alone_ = false;
   BookSnapshot* next = Next();
   if (next->totals.size() < resources) next->totals.resize(resources);
   Chunk* chunk = EditChunk(at);
-  if (chunk->resources >= resources) return;
   MachineBlock* block = EditBlock(at);
   block->capacity = Columns(block->capacity, resources);
   chunk->free = Columns(chunk->free, resources);
@@ -127,15 +188,10 @@ void BookEditor::Widen(uint32_t at, uint32_t resources) {
 }
 
 void BookEditor::Count(Chunk* chunk, MachineIndex machine, uint32_t resource, int64_t free, int64_t planned) {
-  const size_t at = size_t{resource} * kChunkMachines + machine.value % kChunkMachines;
-  if (chunk->planned.empty() && free != planned) chunk->planned = chunk->free;
-  const int64_t old_free = chunk->free[at];
-  const int64_t old_planned = chunk->planned.empty() ? old_free : chunk->planned[at];
-  chunk->free[at] = Add(old_free, free);
-  if (!chunk->planned.empty()) chunk->planned[at] = Add(old_planned, planned);
+  const RoomChange change = AddRoom(chunk, machine.value % kChunkMachines, resource, free, planned);
   BookSnapshot::Total& total = next_->totals[resource];
-  total.free += chunk->free[at] - __int128{old_free};
-  total.planned += (chunk->planned.empty() ? chunk->free[at] : chunk->planned[at]) - __int128{old_planned};
+  total.free += change.free;
+  total.planned += change.planned;
   if (free <= 0 && planned <= 0) return;
   if (gained_.empty() || gained_.back() != machine) gained_.push_back(machine);
   if (std::find(gained_resources_.begin(), gained_resources_.end(), resource) == gained_resources_.end()) {
@@ -149,7 +205,10 @@ bool BookEditor::Take(const Needs& per_pod, const MachinePlace& place, int64_t p
   const uint32_t slot = place.machine.value % kChunkMachines;
   const uint32_t at = place.machine.value / kChunkMachines;
   const Chunk* there = View().Find(place.machine);
-  if (there == nullptr || there->block->incarnation[slot] != place.incarnation) return false;
+  if (there == nullptr || there->block->incarnation[slot] != place.incarnation) {
+    depends_on_chunks_alone_ = false;  // another version may have it
+    return false;
+  }
   if (!per_pod.empty()) Widen(at, per_pod.back().resource.value + 1);
   Chunk* chunk = EditChunk(at);
   bool fits = (chunk->block->open >> slot & 1) != 0 && chunk->block->machine_class[slot] == place.machine_class;
@@ -243,6 +302,7 @@ void BookEditor::Remove(MachineIndex machine) {
 }
 
 void BookEditor::Apply(const MachineEdit& edit) {
+  depends_on_chunks_alone_ = false;
   switch (edit.kind) {
     case MachineEdit::Kind::kPut:
       return Put(edit);
@@ -263,21 +323,23 @@ uint64_t BookEditor::EndOperation() {
 }
 
 void BookEditor::AddOutcome(std::unique_ptr<const HelpedOutcome> outcome) {
+  depends_on_chunks_alone_ = false;
   made_.push_back(GarbageOf(outcome.get(), outcome->birth));
   Next()->outcomes.push_back(outcome.release());
 }
 
 void BookEditor::DropOutcome(const HelpedOutcome* outcome) {
+  depends_on_chunks_alone_ = false;
   auto& outcomes = Next()->outcomes;
   outcomes.erase(std::find(outcomes.begin(), outcomes.end(), outcome));
   Replace(outcome);
 }
 
 const BookSnapshot& BookEditor::Current() {
-  if (next_ == nullptr) return base_;
+  if (next_ == nullptr) return *base_;
   for (const uint32_t at : edited_) {
     auto* chunk = const_cast<Chunk*>(next_->spine[at]);
-    if (at >= base_.chunks() || chunk->block != base_.spine[at]->block) {
+    if (at >= base_->chunks() || chunk->block != base_->spine[at]->block) {
       auto* block = const_cast<MachineBlock*>(chunk->block);
       block->classes = 0;
       for (uint64_t open = block->open; open != 0; open &= open - 1) {
@@ -289,10 +351,49 @@ const BookSnapshot& BookEditor::Current() {
   return *next_;
 }
 
-std::vector<Garbage> BookEditor::Published() {
+bool BookEditor::Rebase(const BookSnapshot& root) {
+  MUSTER_CHECK(changed());
+  if (!depends_on_chunks_alone_) return false;
+  for (const uint32_t at : edited_) {
+    if (root.spine[at] != base_->spine[at]) return false;  // chunks are never fewer
+  }
+  const BookSnapshot& old = *base_;
+  for (const uint32_t segment : edited_segments_) {
+    const auto& before = old.spine.segments[segment]->chunks;
+    const auto& now = root.spine.segments[segment]->chunks;
+    auto& mine = const_cast<SpineSegment*>(next_->spine.segments[segment])->chunks;
+    for (uint32_t i = 0; i < kSegmentChunks; ++i) {
+      if (mine[i] == before[i]) mine[i] = now[i];
+    }
+  }
+  for (size_t i = 0; i < old.spine.segments.size(); ++i) {
+    if (next_->spine.segments[i] == old.spine.segments[i]) next_->spine.segments[i] = root.spine.segments[i];
+  }
+  for (size_t i = old.spine.segments.size(); i < root.spine.segments.size(); ++i) {
+    next_->spine.segments.push_back(root.spine.segments[i]);
+  }
+  next_->spine.chunks = root.spine.chunks;
+  next_->machines = root.machines;
+  next_->outcomes = root.outcomes;
+  next_->version = root.version + (next_->version - old.version);
+  next_->totals.resize(root.totals.size());
+  for (size_t r = 0; r < root.totals.size(); ++r) {
+    BookSnapshot::Total& mine = next_->totals[r];
+    const BookSnapshot::Total before = r < old.totals.size() ? old.totals[r] : BookSnapshot::Total{};
+    const BookSnapshot::Total& now = root.totals[r];
+    mine.free = now.free + (mine.free - before.free);
+    mine.planned = now.planned + (mine.planned - before.planned);
+    mine.gained_at = mine.gained_at != before.gained_at ? next_->version : now.gained_at;
+  }
+  base_ = &root;
+  return true;
+}
+
+absl::InlinedVector<Garbage, 8> BookEditor::Published() {
   (void)next_.release();
   made_.clear();
-  Replace(&base_);
+  for (const uint32_t segment : edited_segments_) Replace(base_->spine.segments[segment]);
+  Replace(base_);
   return std::move(replaced_);
 }
 

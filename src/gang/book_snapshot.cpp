@@ -22,6 +22,11 @@ Needs PodNeeds(std::vector<Need> amounts) {
   return needs;
 }
 
+void OwnSpine::Append(const Chunk* chunk, Spine* spine) {
+  if (spine->chunks % kSegmentChunks == 0) spine->segments.push_back(&segments_.emplace_back());
+  segments_.back().chunks[spine->chunks++ % kSegmentChunks] = chunk;
+}
+
 const Chunk* BookSnapshot::Find(MachineIndex machine) const {
   const uint32_t at = machine.value / kChunkMachines;
   if (at >= spine.size()) return nullptr;
@@ -54,10 +59,12 @@ int64_t BookSnapshot::Capacity(MachineIndex machine, MachineResource resource) c
 }
 
 bool Recount(const BookSnapshot& book) {
-  std::vector<BookSnapshot::Total> totals(book.totals.size());
+  absl::InlinedVector<BookSnapshot::Total, 4> totals(book.totals.size());
   uint64_t machines = 0;
   for (const Chunk* chunk : book.spine) {
+    if (chunk->stale != 0) return false;
     Chunk copy = *chunk;
+    copy.stale = ~uint64_t{0};
     Summarize(&copy);
     if (copy.greatest != chunk->greatest || chunk->resources > totals.size()) return false;
     for (uint32_t slot = 0; slot < kChunkMachines; ++slot) {

@@ -70,6 +70,7 @@ void DestroyAll(const BookSnapshot* book) {
     delete chunk->block;
     delete chunk;
   }
+  for (const SpineSegment* segment : book->spine.segments) delete segment;
   for (const HelpedOutcome* outcome : book->outcomes) delete outcome;
   delete book;
 }
@@ -99,7 +100,7 @@ bool GainedSince(const BookSnapshot& book, const Waiter& waiter, uint64_t versio
   });
 }
 
-bool CouldUse(const BookSnapshot& book, const Waiter& waiter, const std::vector<MachineIndex>& machines) {
+bool CouldUse(const BookSnapshot& book, const Waiter& waiter, std::span<const MachineIndex> machines) {
   return std::any_of(waiter.pod_sets.begin(), waiter.pod_sets.end(), [&](const PodSetRequest& pod_set) {
     return std::any_of(machines.begin(), machines.end(),
                        [&](MachineIndex machine) { return HasPlace(book, pod_set, waiter.books, machine); });

@@ -30,7 +30,8 @@ BasicMachineBook<Atomics>::~BasicMachineBook() {
 }
 
 template <typename Atomics>
-BasicMachineBook<Atomics>::User::User(BasicMachineBook* book) : book_(book), participant_(&book->domain_) {}
+BasicMachineBook<Atomics>::User::User(BasicMachineBook* book)
+    : book_(book), participant_(&book->domain_), spares_(std::make_unique<BookSpares>(book->options_.spares)) {}
 
 template <typename Atomics>
 BasicMachineBook<Atomics>::User::~User() = default;
@@ -49,9 +50,11 @@ void BasicMachineBook<Atomics>::User::EndRead() {
 
 // ---- the loop -----------------------------------------------------------------------------------
 
-// Swaps the root, if it is still the one that the editor began with, and does all that follows from it.
+// Swaps the root, if it is still the one that the editor is based on, and does all that follows from it. The root is
+// pinned by `pin`, which is then cleared; `other_pin` is free.
 template <typename Atomics>
-bool BasicMachineBook<Atomics>::User::Commit(const BookSnapshot* root, BookEditor* editor) {
+bool BasicMachineBook<Atomics>::User::Commit(const BookSnapshot* root, size_t pin, size_t other_pin,
+                                             BookEditor* editor) {
   const uint64_t after = editor->version();
   const BookSnapshot* expected = root;
   // seq_cst: the linearization point. Comes before our look at the list of waiters, and makes the old snapshot
@@ -61,15 +64,15 @@ bool BasicMachineBook<Atomics>::User::Commit(const BookSnapshot* root, BookEdito
     ++counts_.lost_races;
     return false;
   }
-  const std::vector<Garbage> replaced = editor->Published();
+  const auto replaced = editor->Published();
   ++counts_.commits;
   if (!book_->lot_.empty()) {
-    const BookSnapshot* now = participant_.Protect(kNowPin, book_->root_);
+    const BookSnapshot* now = participant_.Protect(other_pin, book_->root_);
     book_->lot_.Tell(&participant_, kOtherPin, editor->gained(), {root, now, after});
-    participant_.Clear(kNowPin);
+    participant_.Clear(other_pin);
   }
-  participant_.Clear(kUpdatePin);
-  participant_.Retire(replaced);
+  participant_.Clear(pin);
+  participant_.Retire(replaced, [this](const Garbage& garbage) { return spares_->Keep(garbage); });
   return true;
 }
 
@@ -105,24 +108,50 @@ template <typename Atomics>
 Outcome BasicMachineBook<Atomics>::User::Carry(const BookOperation& operation, BookEditor* editor,
                                                const GangPlacement& hint) {
   if (!operation.steps.empty()) {
-    BookEditor trial(editor->Current(), participant_.Now());
+    BookEditor trial(editor->Current(), participant_.Now(), spares_.get());
     Outcome tried = Perform(operation, hint, &trial, &counts_.searches);
     if (!tried.done()) return tried;
   }
   return Perform(operation, hint, editor, &counts_.searches);
 }
 
+// After a lost race, as long as the winners touch other chunks and nobody has published anything. RETURNS: whether it
+// is committed, as `version`. `lost`: the races so far.
+template <typename Atomics>
+bool BasicMachineBook<Atomics>::User::CommitRebased(BookEditor* editor, uint32_t* lost, uint64_t* version) {
+  size_t pin = kUpdatePin;
+  size_t other_pin = kNextPin;
+  bool is_done = false;
+  // The old root stays pinned meanwhile, so that a chunk that is found in both is one and the same.
+  while (!is_done && ++*lost < book_->options_.patience) {
+    std::swap(pin, other_pin);
+    const BookSnapshot* root = participant_.Protect(pin, book_->root_);
+    // seq_cst: after the load of the root, as in Help. What is published is to be carried out with this.
+    if (book_->published_.load(std::memory_order_seq_cst) != 0) break;
+    if (!root->outcomes.empty() || !editor->Rebase(*root)) break;
+    ++counts_.rebased;
+    *version = editor->version();
+    is_done = Commit(root, pin, other_pin, editor);
+  }
+  participant_.Clear(kNextPin);
+  return is_done;
+}
+
 template <typename Atomics>
 Outcome BasicMachineBook<Atomics>::User::Run(const BookOperation& operation) {
   GangPlacement hint;
-  for (uint32_t lost = 0; lost < book_->options_.patience; ++lost) {
+  for (uint32_t lost = 0; lost < book_->options_.patience;) {
     const BookSnapshot* root = participant_.Protect(kUpdatePin, book_->root_);
-    BookEditor editor(*root, participant_.Now());
+    BookEditor editor(*root, participant_.Now(), spares_.get());
     Help(&editor, *root);
     Outcome outcome =
         editor.changed() ? Carry(operation, &editor, hint) : Perform(operation, hint, &editor, &counts_.searches);
     const bool nothing_to_commit = !outcome.done() && !editor.changed();
-    if (nothing_to_commit || Commit(root, &editor)) {
+    if (nothing_to_commit || Commit(root, kUpdatePin, kNextPin, &editor)) {
+      participant_.Clear(kUpdatePin);
+      return outcome;
+    }
+    if (CommitRebased(&editor, &lost, &outcome.version)) {
       participant_.Clear(kUpdatePin);
       return outcome;
     }
@@ -148,9 +177,9 @@ Outcome BasicMachineBook<Atomics>::User::RunPublished(const BookOperation& opera
       outcome = helped->outcome;
       break;
     }
-    BookEditor editor(*root, participant_.Now());
+    BookEditor editor(*root, participant_.Now(), spares_.get());
     Help(&editor, *root);
-    (void)Commit(root, &editor);
+    (void)Commit(root, kUpdatePin, kNextPin, &editor);
   }
   participant_.Clear(kUpdatePin);
   // seq_cst: unlinked before any scan that could free it. Its outcome stays in the book until somebody sees this.
@@ -168,7 +197,7 @@ Outcome BasicMachineBook<Atomics>::User::Place(const GangRequest& request, Claim
   MUSTER_CHECK(claim->held == Book::kNone);
   Outcome outcome = Run({{}, {}, &request});
   if (outcome.done()) {
-    claim->placement = outcome.placement;
+    claim->placement = std::exchange(outcome.placement, {});
     claim->held = request.books;
   }
   return outcome;

@@ -92,7 +92,7 @@ std::unique_ptr<MachineRoomImpl::EmptyBook> MachineRoomImpl::EmptyButKept(const 
   }
   for (Chunk& chunk : out->chunks) {
     Summarize(&chunk);
-    out->book.spine.push_back(&chunk);
+    out->spine.Append(&chunk, &out->book.spine);
   }
   out->book.totals.resize(root.totals.size());
   return out;

@@ -171,6 +171,7 @@ class MachineRoomImpl {
     uint64_t version = 0;
     std::deque<Chunk> chunks;
     std::deque<MachineBlock> blocks;
+    OwnSpine spine;
     BookSnapshot book;
   };
   // What gangs have on a machine.

@@ -54,7 +54,7 @@ const BookSnapshot& MachineRoomImpl::Empty() {
     empty.block = &block;
     empty.free = block.capacity;
     Summarize(&empty);
-    empty_->book.spine.push_back(&empty);
+    empty_->spine.Append(&empty, &empty_->book.spine);
   }
   empty_->book.totals.resize(root.totals.size());
   return empty_->book;

@@ -93,8 +93,8 @@ void ParkingLot<Atomics, Participant>::Unpark(Participant* participant, size_t p
 }
 
 template <typename Atomics, typename Participant>
-void ParkingLot<Atomics, Participant>::Tell(Participant* participant, size_t pin,
-                                            const std::vector<MachineIndex>& gained, const Commit& commit) {
+void ParkingLot<Atomics, Participant>::Tell(Participant* participant, size_t pin, std::span<const MachineIndex> gained,
+                                            const Commit& commit) {
   // acquire: pairs with the release below: those that were told of are awake.
   uint64_t told = told_.load(std::memory_order_acquire);
   // Somebody before us has swapped but not told yet, or never will: then what it gained is told here, too.

@@ -253,7 +253,8 @@ TEST_CASE("A snapshot stays as it was while others change the book") {
   CHECK(snapshot.version == 1);
   CHECK(snapshot.Room(Book::kFree, {0}, kGpu) == 4);
   CHECK(Recount(snapshot));
-  // The pin holds back one snapshot, not the 400 that followed: two chunks a commit, of which at most 64 wait.
+  // The pin holds back one snapshot, not the 400 that followed: a root, a segment
+  // and a chunk a commit, of which at most 64 wait.
   CHECK(other.unfreed() <= 64 + 3);
 }
 

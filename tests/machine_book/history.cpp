@@ -168,8 +168,9 @@ PlainBook PlainOf(const BookSnapshot& book, size_t machines) {
     const Chunk* chunk = book.Find({i});
     if (chunk == nullptr) continue;
     machine.present = true;
-    machine.open = (chunk->block->open >> i & 1) != 0;
-    machine.machine_class = chunk->block->machine_class[i].value;
+    const uint32_t slot = i % kChunkMachines;
+    machine.open = (chunk->block->open >> slot & 1) != 0;
+    machine.machine_class = chunk->block->machine_class[slot].value;
     for (uint32_t r = 0; r < 2; ++r) {
       machine.capacity[r] = book.Capacity({i}, {r});
       machine.free[r] = book.Room(Book::kFree, {i}, {r});

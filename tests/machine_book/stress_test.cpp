@@ -113,7 +113,7 @@ TEST_CASE("Never above capacity, nothing leaked, and any snapshot is a state tha
   std::vector<MachineEdit> edits;
   for (uint32_t i = 0; i < kMachines; ++i) edits.push_back(Fresh(i));
   user.Edit(edits);
-  const std::vector<BookSnapshot::Total> full = user.Read().totals;
+  const auto full = user.Read().totals;
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < 3; ++i) threads.emplace_back(Decide, &shared, i);
   threads.emplace_back(EditMachines, &shared);

@@ -49,6 +49,7 @@ class Worker {
     note.request = request;
     Claim claim;
     note.outcome = user_.Place(request, &claim);
+    note.outcome.placement = claim.placement;
     End(&note);
     if (note.outcome.done()) claims_.push_back(std::move(claim));
     return note.outcome;

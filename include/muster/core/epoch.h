@@ -30,6 +30,8 @@
 // must be gone before the domain.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -51,8 +53,13 @@ struct Garbage {
 };
 
 template <typename T>
+void DestroyGarbage(void* dead) {
+  delete static_cast<T*>(dead);
+}
+
+template <typename T>
 Garbage GarbageOf(const T* object, uint64_t birth) {
-  return {birth, const_cast<T*>(object), [](void* dead) { delete static_cast<T*>(dead); }};
+  return {birth, const_cast<T*>(object), &DestroyGarbage<T>};
 }
 
 // `Shared` is what each participant shows to the others beside its pins; it outlives the participant, and the next
@@ -105,7 +112,7 @@ class EpochDomain {
     Participant& operator=(const Participant&) = delete;
     ~Participant() {
       for (size_t pin = 0; pin < kPins; ++pin) Clear(pin);
-      Scan();
+      Scan([](const Garbage&) { return false; });
       // release: the next owner (acquire in Join) finds the list of what is still to be freed.
       record_->taken.store(false, std::memory_order_release);
     }
@@ -139,11 +146,16 @@ class EpochDomain {
 
     // Takes over what has been unlinked. REQUIRES: by sequentially consistent operations.
     void Retire(std::span<const Garbage> unlinked) {
+      Retire(unlinked, [](const Garbage&) { return false; });
+    }
+    // As above; `keep` is called for each object that nobody can be reading any more, and says whether it takes it.
+    template <typename F>
+    void Retire(std::span<const Garbage> unlinked, F keep) {
       if (unlinked.empty()) return;
       // acq_rel: whoever reads a later era sees the unlinking (release), and we see those of earlier eras (acquire).
       const uint64_t death = domain_->era_.fetch_add(1, std::memory_order_acq_rel);
       for (const Garbage& garbage : unlinked) record_->retired.push_back({garbage, death});
-      if (record_->retired.size() >= std::max(record_->scan_at, domain_->scan_batch_)) Scan();
+      if (record_->retired.size() >= std::max(record_->scan_at, domain_->scan_batch_)) Scan(keep);
     }
 
     // Objects that wait to be freed by this participant.
@@ -151,8 +163,9 @@ class EpochDomain {
     Shared& shared() { return record_->shared; }
 
    private:
-    void Scan() {
-      std::vector<uint64_t> pinned;
+    template <typename F>
+    void Scan(F keep) {
+      absl::InlinedVector<uint64_t, 16> pinned;
       domain_->ForEachRecord([&](const Record& record) {
         for (const Atomic<uint64_t>& pin : record.pins) {
           // seq_cst: see (3). Also an acquire, which pairs with Clear: the reads before it are over.
@@ -166,7 +179,9 @@ class EpochDomain {
         const auto first = std::lower_bound(pinned.begin(), pinned.end(), object.garbage.birth);
         return first != pinned.end() && *first <= object.death;
       });
-      for (auto it = dead; it != retired.end(); ++it) it->garbage.destroy(it->garbage.object);
+      for (auto it = dead; it != retired.end(); ++it) {
+        if (!keep(it->garbage)) it->garbage.destroy(it->garbage.object);
+      }
       retired.erase(dead, retired.end());
       // A scan costs as much as what it leaves, so the next one waits until there is as much again.
       record_->scan_at = 2 * retired.size();

@@ -5,9 +5,10 @@
 // number 0. An amount is negative where capacity shrank below what is taken: nothing new fits there, and nobody is
 // harmed.
 //
-// Layout: a spine of pointers to chunks of 64 machines; a chunk holds one column an amount, so that a search reads
-// what it asks for and nothing else. Versions share the chunks that they do not differ in. What claims never change
-// (class, capacity) is apart from the room, and the planned column exists only where it differs.
+// Layout: a spine of segments of 16 pointers to chunks of 64 machines; a chunk holds one column an amount, so that a
+// search reads what it asks for and nothing else. Versions share the segments and chunks that they do not differ in, so
+// that a version is small, and most of the spine stays in the cache of whoever read the one before. What claims never
+// change (class, capacity) is apart from the room, and the planned column exists only where it differs.
 //
 // Units: Amount's (milli-cpu, bytes, whole devices). An amount above kMaxAmount counts as that.
 // Source: design of the capacity model, decisions 3 and 4.
@@ -18,6 +19,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -88,11 +90,13 @@ struct MachineBlock {
 struct Chunk {
   uint64_t birth = 0;
   uint32_t resources = 0;
+  // While it is made: whose greatest is to be found again, a bit a resource; the last one stands for all that follow.
+  uint64_t stale = ~uint64_t{0};
   const MachineBlock* block = nullptr;
+  // Greatest room of a machine that is open, of each resource: in both books, then in the planned one.
+  absl::InlinedVector<int64_t, 8> greatest;
   std::vector<int64_t> free;     // [resource][machine]
   std::vector<int64_t> planned;  // the same; empty: equal to `free`
-  // Greatest room of a machine that is open, of each resource: in both books, then in the planned one.
-  std::vector<int64_t> greatest;
 
   const int64_t* Column(Book book, uint32_t resource) const {
     const std::vector<int64_t>& amounts = book == Book::kPlanned && !planned.empty() ? planned : free;
@@ -113,6 +117,52 @@ struct Chunk {
   }
 };
 
+inline constexpr uint32_t kSegmentChunks = 16;
+
+struct SpineSegment {
+  uint64_t birth = 0;
+  std::array<const Chunk*, kSegmentChunks> chunks{};
+};
+
+// The chunks in their order.
+struct Spine {
+  absl::InlinedVector<const SpineSegment*, 10> segments;
+  uint32_t chunks = 0;
+
+  uint32_t size() const { return chunks; }
+  // REQUIRES: below size().
+  const Chunk* operator[](uint32_t at) const { return segments[at / kSegmentChunks]->chunks[at % kSegmentChunks]; }
+
+  class Iterator {
+   public:
+    Iterator(const Spine* spine, uint32_t at) : spine_(spine), at_(at) {}
+    const Chunk* operator*() const { return (*spine_)[at_]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    const Spine* spine_;
+    uint32_t at_;
+  };
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, chunks}; }
+};
+
+// A spine of chunks that somebody else owns, for a book that nobody shares.
+class OwnSpine {
+ public:
+  OwnSpine() = default;
+  OwnSpine(const OwnSpine&) = delete;
+  OwnSpine& operator=(const OwnSpine&) = delete;
+  void Append(const Chunk* chunk, Spine* spine);
+
+ private:
+  std::deque<SpineSegment> segments_;
+};
+
 // What one operation that others carried out for its owner came to; see machine_book.h.
 struct HelpedOutcome;
 
@@ -120,7 +170,7 @@ struct BookSnapshot {
   // Of the last operation in it: each operation has a version of its own, in the order in which they took effect.
   uint64_t version = 0;
   uint64_t birth = 0;
-  std::vector<const Chunk*> spine;
+  Spine spine;
   // Sums over the machines that are present, as each commit carried them on: they tell a snapshot that never was.
   struct Total {
     __int128 free = 0;
@@ -129,11 +179,11 @@ struct BookSnapshot {
     uint64_t gained_at = 0;
     friend bool operator==(const Total&, const Total&) = default;
   };
-  std::vector<Total> totals;  // by resource
+  absl::InlinedVector<Total, 4> totals;  // by resource
   uint64_t machines = 0;
   absl::InlinedVector<const HelpedOutcome*, 2> outcomes;
 
-  uint32_t chunks() const { return static_cast<uint32_t>(spine.size()); }
+  uint32_t chunks() const { return spine.size(); }
   // Null where there is none, or it is not present.
   const Chunk* Find(MachineIndex machine) const;
   bool Contains(MachineIndex machine) const { return Find(machine) != nullptr; }

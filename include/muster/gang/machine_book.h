@@ -6,8 +6,10 @@
 // the algorithm looks again on a newer snapshot; whether it does, and how often, is its own affair.
 //
 // Protocol. One atomic root points to an immutable snapshot (book_snapshot.h). A change copies the chunks that it
-// touches and the spine, and swaps the root by compare-and-swap; if that fails, somebody else's change succeeded, and
-// the work is checked again on what is there now. Readers pin a snapshot (core/epoch.h) and wait for nobody.
+// touches and the way to them from the root, and swaps the root by compare-and-swap; if that fails, somebody else's
+// change succeeded. If that has left the very chunks alone that this one read and changed, its own stand as they are,
+// and only the way to them is made anew; else the work is checked again on what is there now. Readers pin a snapshot
+// (core/epoch.h) and wait for nobody.
 //   Starvation: an operation that has lost `patience` races is published, and each committer carries out what is
 //   published before its own, so it is done after one more commit of each other user at most. What it came to is kept
 //   in the book as a HelpedOutcome until its owner has withdrawn the operation, which makes it happen once: whoever
@@ -101,7 +103,7 @@ struct Outcome {
   // Where it stands in the order of all: of a change its own version, of anything else the one it was found on.
   uint64_t version = 0;
   int64_t placed = 0;       // Place: pods that do have a place
-  GangPlacement placement;  // Place: if done
+  GangPlacement placement;  // of what others have done for its owner, who gets it as its claim's
   bool done() const { return verdict == Verdict::kDone; }
 };
 
@@ -138,9 +140,12 @@ struct MachineBookOptions {
   uint32_t patience = 8;
   // Objects that a user gathers before it looks what may be freed.
   uint32_t scan_batch = 64;
+  // Objects of each kind that a user keeps to make the next versions of, instead of freeing them.
+  uint32_t spares = 64;
 };
 
 class BookEditor;
+class BookSpares;
 
 template <typename Atomics>
 class BasicMachineBook {
@@ -199,6 +204,7 @@ class BasicMachineBook {
     struct Counts {
       uint64_t commits = 0;
       uint64_t lost_races = 0;
+      uint64_t rebased = 0;  // of those, after which all that was read and changed was as before
       uint64_t searches = 0;
       uint64_t published = 0;
     };
@@ -212,10 +218,12 @@ class BasicMachineBook {
     Outcome Move(Claim* claim, Book take, Book give, bool must_fit);
     void Help(BookEditor* editor, const BookSnapshot& root);
     Outcome Carry(const BookOperation& operation, BookEditor* editor, const GangPlacement& hint);
-    bool Commit(const BookSnapshot* root, BookEditor* editor);
+    bool CommitRebased(BookEditor* editor, uint32_t* lost, uint64_t* version);
+    bool Commit(const BookSnapshot* root, size_t pin, size_t other_pin, BookEditor* editor);
 
     BasicMachineBook* book_;
     Participant participant_;
+    std::unique_ptr<BookSpares> spares_;
     Counts counts_;
   };
 
@@ -223,7 +231,7 @@ class BasicMachineBook {
   static constexpr size_t kReadPin = 0;
   static constexpr size_t kUpdatePin = 1;
   static constexpr size_t kOtherPin = 2;  // published operations, waiters
-  static constexpr size_t kNowPin = 3;    // the root after a commit
+  static constexpr size_t kNextPin = 3;   // the root after a commit, or after a lost race
 
   const MachineBookOptions options_;
   Domain domain_;

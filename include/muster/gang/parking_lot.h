@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,7 @@ class ParkingLot {
     const BookSnapshot* now = nullptr;  // what it led to, or a later one
     uint64_t version = 0;               // what it led to
   };
-  void Tell(Participant* participant, size_t pin, const std::vector<MachineIndex>& gained, const Commit& commit);
+  void Tell(Participant* participant, size_t pin, std::span<const MachineIndex> gained, const Commit& commit);
   // Nobody is parked: there is nobody to tell.
   bool empty() const;
 
@@ -99,6 +100,6 @@ class ParkingLot {
 // Whether a resource that these ask for was gained after `version`.
 bool GainedSince(const BookSnapshot& book, const Waiter& waiter, uint64_t version);
 // Whether one of its pods has a place on one of the machines.
-bool CouldUse(const BookSnapshot& book, const Waiter& waiter, const std::vector<MachineIndex>& machines);
+bool CouldUse(const BookSnapshot& book, const Waiter& waiter, std::span<const MachineIndex> machines);
 
 }  // namespace muster::gang
