@@ -20,6 +20,11 @@ constexpr int64_t kStepsInRound = 512;
 constexpr size_t kExhaustiveMachines = 256;
 constexpr int64_t kStepsForAll = 20'000;
 constexpr size_t kMaxShapes = 64;
+// A first look takes in so many times the places that each shape needs, on so many machines at least: where there is
+// plenty, the rest need not be looked at.
+constexpr int64_t kPlentyPlaces = 4;
+constexpr int64_t kPlentyMachines = 64;
+constexpr int kRoundsOfFirstLook = 3;
 
 using Counts = std::vector<int64_t>;  // by shape
 
@@ -35,6 +40,7 @@ struct Shape {
 struct Candidate {
   MachineIndex machine;
   uint64_t admits = 0;  // a bit a shape that has a place here
+  int wide = 0;         // how many those are
   __int128 worth = 0;   // its room at the scarcest resources' prices
 };
 
@@ -46,7 +52,11 @@ class Packing {
 
  private:
   void Merge();
-  void Gather();
+  // The machines that have a place for some shape: all, or of each shape until there is plenty.
+  enum class Extent { kPlenty, kAll };
+  void Gather(Extent extent);
+  // Gathers, sets prices, and goes round. RETURNS: the fewest pods that stayed over, `pods` at most.
+  int64_t Pack(Extent extent, int64_t pods);
   void SetPrices();
   bool Provable() const;
 
@@ -71,7 +81,7 @@ class Packing {
   void SumSuffixes();
 
   void Write(SearchResult* result) const;
-  bool OutOfSteps() const { return steps_ >= request_.step_limit; }
+  bool OutOfSteps() const { return steps_ - steps_of_first_look_ >= request_.step_limit; }
 
   const BookSnapshot& book_;
   const GangRequest& request_;
@@ -84,7 +94,10 @@ class Packing {
   std::vector<__int128> total_;
   std::vector<__int128> demand_;
   std::vector<Counts> mixes_;  // by candidate
+  bool saw_all_ = false;       // no machine with a place is missing among the candidates
+  bool cannot_fit_ = false;    // proven
   int64_t steps_ = 0;
+  int64_t steps_of_first_look_ = 0;
 
   // While mixes are made:
   int64_t mix_steps_ = 0;
@@ -128,27 +141,40 @@ void Packing::Merge() {
   }
 }
 
-void Packing::Gather() {
+void Packing::Gather(Extent extent) {
+  candidates_.clear();
+  rooms_.clear();
+  saw_all_ = true;
   std::vector<int32_t> index(size_t{book_.chunks()} * kChunkMachines, -1);
   for (size_t k = 0; k < shapes_.size(); ++k) {
     Shape& shape = shapes_[k];
+    shape.alone = 0;
+    int64_t machines = 0;
+    __int128 places = 0;
     ForEachMachineThatFits(
         book_, *shape.pod_set, request_.books, request_.origin,
         [&](MachineIndex machine, const Chunk& chunk, uint32_t slot, int64_t pods) {
           int32_t& at = index[machine.value];
+          if (extent == Extent::kPlenty && ++machines > kPlentyMachines &&
+              places >= __int128{kPlentyPlaces} * shape.count) {
+            saw_all_ = false;
+            return false;
+          }
           if (at < 0) {
             at = static_cast<int32_t>(candidates_.size());
-            candidates_.push_back({machine, 0, 0});
+            candidates_.push_back({machine, 0, 0, 0});
             for (const MachineResource resource : resources_) {
               rooms_.push_back(std::max(int64_t{0}, chunk.Room(request_.books, resource.value, slot)));
             }
           }
           candidates_[static_cast<size_t>(at)].admits |= uint64_t{1} << k;
+          ++candidates_[static_cast<size_t>(at)].wide;
+          places += std::min(pods, shape.count);
           shape.alone += std::min(pods, shape.count - shape.alone);
           return true;
         });
   }
-  mixes_.resize(candidates_.size());
+  mixes_.assign(candidates_.size(), {});
   total_.assign(resources_.size(), 0);
   demand_.assign(resources_.size(), 0);
   for (size_t i = 0; i < rooms_.size(); ++i) total_[i % resources_.size()] += rooms_[i];
@@ -157,13 +183,13 @@ void Packing::Gather() {
   }
 }
 
-// Each shape by itself, and the sums: what fails here cannot fit.
+// Each shape by itself, and the sums: what fails here cannot fit. A shape that lacks places was looked for everywhere.
 bool Packing::Provable() const {
   for (const Shape& shape : shapes_) {
     if (shape.alone < shape.count) return true;
   }
   for (size_t r = 0; r < resources_.size(); ++r) {
-    if (demand_[r] > total_[r]) return true;
+    if (saw_all_ && demand_[r] > total_[r]) return true;
   }
   return false;
 }
@@ -196,9 +222,9 @@ void Packing::SetPrices() {
   std::vector<size_t> order(candidates_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const int wide_a = std::popcount(candidates_[a].admits);
-    const int wide_b = std::popcount(candidates_[b].admits);
-    return wide_a != wide_b ? wide_a < wide_b : candidates_[a].worth < candidates_[b].worth;
+    const Candidate& one = candidates_[a];
+    const Candidate& other = candidates_[b];
+    return one.wide != other.wide ? one.wide < other.wide : one.worth < other.worth;
   });
   std::vector<Candidate> candidates;
   std::vector<int64_t> rooms;
@@ -387,6 +413,19 @@ void Packing::Write(SearchResult* result) const {
   result->verdict = SearchResult::Verdict::kFits;
 }
 
+int64_t Packing::Pack(Extent extent, int64_t pods) {
+  Gather(extent);
+  cannot_fit_ = Provable();
+  SetPrices();
+  int64_t left = pods;
+  const int rounds = saw_all_ ? kRounds : kRoundsOfFirstLook;
+  for (int round = 0; round < rounds && left > 0 && !OutOfSteps(); ++round) {
+    left = std::min(left, Round());
+    if (cannot_fit_) break;  // only to know how many do have a place
+  }
+  return left;
+}
+
 SearchResult Packing::Run() {
   SearchResult result;
   Merge();
@@ -398,23 +437,20 @@ SearchResult Packing::Run() {
   for (const Shape& shape : shapes_) {
     if (__builtin_add_overflow(pods, shape.count, &pods)) return result;  // no cluster has room for so many
   }
-  Gather();
-  const bool cannot_fit = Provable();
-  SetPrices();
-  int64_t left = pods;
-  for (int round = 0; round < kRounds && left > 0 && !OutOfSteps(); ++round) {
-    left = std::min(left, Round());
-    if (cannot_fit) break;  // only to know how many do have a place
+  int64_t left = Pack(Extent::kPlenty, pods);
+  if (left > 0 && !saw_all_ && !cannot_fit_) {
+    steps_of_first_look_ = steps_;
+    left = Pack(Extent::kAll, left);
   }
   result.placed = pods - left;
   bool found = left == 0;
-  if (!found && !cannot_fit && candidates_.size() <= kExhaustiveMachines) {
+  if (!found && !cannot_fit_ && candidates_.size() <= kExhaustiveMachines) {
     SumSuffixes();
     Counts counts;
     for (const Shape& shape : shapes_) counts.push_back(shape.count);
     found = TryEverything(0, &counts);
   } else {
-    complete_ = cannot_fit;
+    complete_ = cannot_fit_;
   }
   result.steps = steps_;
   if (found) {

@@ -257,6 +257,32 @@ TEST_CASE("Two pod sets of one shape are told apart again, and a request for not
   CHECK(Search(user.Read(), request).verdict == SearchResult::Verdict::kFits);
 }
 
+// Five shapes of 60 pods, each of one GPU, and machines of one GPU each. Of any shape alone there is plenty on the
+// first 240; all together need 300.
+TEST_CASE("What has no place on the first machines that any of its shapes would do with is looked for on all") {
+  GangRequest request;
+  for (int64_t cpus = 1; cpus <= 5; ++cpus) request.pod_sets.push_back(Pods({1, cpus}, 60));
+  for (const uint32_t machines : {400U, 300U, 299U}) {
+    MachineBook book;
+    MachineBook::User user(&book);
+    std::vector<MachineEdit> edits;
+    for (uint32_t i = 0; i < machines; ++i) edits.push_back(Put(i, {1, 16}, 110));
+    user.Edit(edits);
+    const BookSnapshot& snapshot = user.Read();
+    for (const uint32_t origin : {0U, 3U}) {
+      request.origin = origin;
+      const SearchResult result = Search(snapshot, request);
+      CHECK(result.placed == std::min(machines, 300U));
+      if (machines >= 300) {
+        REQUIRE(result.verdict == SearchResult::Verdict::kFits);
+        CHECK(IsWhole(snapshot, request, result));
+      } else {
+        CHECK(result.verdict == SearchResult::Verdict::kDoesNotFit);  // 299 GPUs for 300
+      }
+    }
+  }
+}
+
 // ---- large ones that are known to fit -----------------------------------------------------------
 //
 // 100 to 1,000 machines of 8 GPUs and 96 CPUs, a random share of each taken. On what is left, pods of 2 to 5 shapes are
