@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 #include <vector>
@@ -46,19 +47,21 @@ class PlainRoom {
   // sign: 1 takes, -1 gives back.
   void Book(const gang::GangPlacement& placement, int64_t sign) {
     for (const gang::PodSetPlaces& pod_set : placement) {
-      gang::Chunk* chunk = nullptr;
+      std::optional<gang::ChunkRoom> room;  // of the chunk of the place before
       for (const gang::MachinePlace& place : pod_set.places) {
-        gang::Chunk* here = chunks_[place.machine.value / gang::kChunkMachines].get();
-        if (chunk != nullptr && here != chunk) gang::Summarize(chunk);
-        chunk = here;
+        gang::Chunk* chunk = chunks_[place.machine.value / gang::kChunkMachines].get();
+        if (!room.has_value() || room->chunk() != chunk) {
+          if (room.has_value()) gang::Summarize(room->chunk());
+          room.emplace(chunk);
+        }
         for (const gang::Need& need : pod_set.per_pod) {
           const int64_t amount = -sign * need.amount * place.pods;
-          gang::AddRoom(chunk, place.machine.value % gang::kChunkMachines, need.resource.value, amount, amount);
+          room->Add(place.machine.value % gang::kChunkMachines, need.resource.value, amount, amount);
           book_.totals[need.resource.value].free += amount;
           book_.totals[need.resource.value].planned += amount;
         }
       }
-      if (chunk != nullptr) gang::Summarize(chunk);
+      if (room.has_value()) gang::Summarize(room->chunk());
     }
     ++book_.version;
   }

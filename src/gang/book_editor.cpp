@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 namespace muster::gang {
 
 namespace {
-
-int64_t Add(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) {
-    return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
-  }
-  return sum;
-}
 
 int64_t Times(int64_t amount, int64_t pods) {
   int64_t product = 0;
@@ -28,8 +21,6 @@ std::vector<int64_t> Columns(const std::vector<int64_t>& old, uint32_t resources
 }
 
 constexpr uint64_t kAllStale = ~uint64_t{0};
-
-uint64_t StaleBit(uint32_t resource) { return uint64_t{1} << std::min(resource, 63U); }
 
 // The greatest of a column's machines that are open.
 int64_t GreatestOf(const int64_t* column, uint64_t open) {
@@ -46,27 +37,26 @@ int64_t GreatestOf(const int64_t* column, uint64_t open) {
 
 }  // namespace
 
-RoomChange AddRoom(Chunk* chunk, uint32_t slot, uint32_t resource, int64_t free, int64_t planned) {
+void ChunkRoom::Fetch() {
+  free_ = chunk_->free.data();
+  greatest_ = chunk_->greatest.data();
+  open_ = chunk_->block->open;
+  has_planned_ = !chunk_->planned.empty();
+}
+
+RoomChange ChunkRoom::AddApart(uint32_t slot, uint32_t resource, int64_t free, int64_t planned) {
+  if (!has_planned_) {
+    chunk_->planned = chunk_->free;
+    Fetch();
+  }
+  const auto add = [](int64_t* room, int64_t more) {
+    const int64_t old = *room;
+    *room = SaturatingSum(old, more);
+    return __int128{*room} - old;
+  };
   const size_t at = size_t{resource} * kChunkMachines + slot;
-  if (chunk->planned.empty() && free != planned) chunk->planned = chunk->free;
-  const int64_t old_free = chunk->free[at];
-  const int64_t now_free = chunk->free[at] = Add(old_free, free);
-  if (!chunk->planned.empty()) {
-    const int64_t old_planned = chunk->planned[at];
-    chunk->planned[at] = Add(old_planned, planned);
-    chunk->stale |= StaleBit(resource);
-    return {now_free - __int128{old_free}, chunk->planned[at] - __int128{old_planned}};
-  }
-  if ((chunk->stale & StaleBit(resource)) == 0 && (chunk->block->open >> slot & 1) != 0) {
-    int64_t& greatest = chunk->greatest[resource];
-    if (now_free >= greatest) {
-      greatest = chunk->greatest[chunk->resources + resource] = now_free;
-    } else if (old_free == greatest) {
-      chunk->stale |= StaleBit(resource);
-    }
-  }
-  const __int128 change = now_free - __int128{old_free};
-  return {change, change};
+  chunk_->stale |= StaleBit(resource);
+  return {add(&chunk_->free[at], free), add(&chunk_->planned[at], planned)};
 }
 
 void Summarize(Chunk* chunk) {
@@ -76,7 +66,7 @@ void Summarize(Chunk* chunk) {
   const uint64_t open = chunk->block->open;
   chunk->greatest.resize(size_t{2} * resources);
   for (uint32_t r = 0; r < resources; ++r) {
-    if ((chunk->stale & StaleBit(r)) == 0) continue;
+    if ((chunk->stale & ChunkRoom::StaleBit(r)) == 0) continue;
     const int64_t* free = chunk->Column(Book::kFree, r);
     const int64_t* planned = chunk->Column(Book::kPlanned, r);
     int64_t both = 0;
@@ -187,46 +177,72 @@ void BookEditor::Widen(uint32_t at, uint32_t resources) {
   chunk->resources = resources;
 }
 
-void BookEditor::Count(Chunk* chunk, MachineIndex machine, uint32_t resource, int64_t free, int64_t planned) {
-  const RoomChange change = AddRoom(chunk, machine.value % kChunkMachines, resource, free, planned);
-  BookSnapshot::Total& total = next_->totals[resource];
-  total.free += change.free;
-  total.planned += change.planned;
-  if (free <= 0 && planned <= 0) return;
+void BookEditor::NoteGained(MachineIndex machine, uint32_t resource) {
   if (gained_.empty() || gained_.back() != machine) gained_.push_back(machine);
   if (std::find(gained_resources_.begin(), gained_resources_.end(), resource) == gained_resources_.end()) {
     gained_resources_.push_back(resource);
   }
 }
 
+void BookEditor::NoteGained(MachineIndex machine, const Needs& per_pod) {
+  if (gained_needs_ == &per_pod) {  // a claim's places have their needs in common
+    gained_.push_back(machine);
+    return;
+  }
+  for (const Need& need : per_pod) NoteGained(machine, need.resource.value);
+  gained_needs_ = &per_pod;
+}
+
 // ---- claims -------------------------------------------------------------------------------------
 
-bool BookEditor::Take(const Needs& per_pod, const MachinePlace& place, int64_t pods, Book books) {
-  const uint32_t slot = place.machine.value % kChunkMachines;
+const Chunk* BookEditor::Find(const MachinePlace& place, const ChunkRoom* at_hand) const {
   const uint32_t at = place.machine.value / kChunkMachines;
-  const Chunk* there = View().Find(place.machine);
-  if (there == nullptr || there->block->incarnation[slot] != place.incarnation) {
-    depends_on_chunks_alone_ = false;  // another version may have it
-    return false;
-  }
-  if (!per_pod.empty()) Widen(at, per_pod.back().resource.value + 1);
-  Chunk* chunk = EditChunk(at);
-  bool fits = (chunk->block->open >> slot & 1) != 0 && chunk->block->machine_class[slot] == place.machine_class;
+  const uint32_t slot = place.machine.value % kChunkMachines;
+  if (at_hand == nullptr && at >= View().chunks()) return nullptr;
+  const Chunk* chunk = at_hand != nullptr ? at_hand->chunk() : View().spine[at];
+  const bool is_there = (chunk->block->present >> slot & 1) != 0;
+  return is_there && chunk->block->incarnation[slot] == place.incarnation ? chunk : nullptr;
+}
+
+bool BookEditor::Take(ChunkRoom* room, const Needs& per_pod, const MachinePlace& place, int64_t pods, Book books) {
+  const Chunk& chunk = *room->chunk();
+  const uint32_t slot = place.machine.value % kChunkMachines;
+  BookSnapshot::Total* totals = next_->totals.data();
+  bool fits = (chunk.block->open >> slot & 1) != 0 && chunk.block->machine_class[slot] == place.machine_class;
   for (const Need& need : per_pod) {
+    const uint32_t resource = need.resource.value;
     const int64_t amount = -Times(need.amount, pods);
-    Count(chunk, place.machine, need.resource.value, Has(books, Book::kFree) ? amount : 0,
-          Has(books, Book::kPlanned) ? amount : 0);
-    fits &= chunk->Room(books, need.resource.value, slot) >= 0;
+    const RoomChange change =
+        room->Add(slot, resource, Has(books, Book::kFree) ? amount : 0, Has(books, Book::kPlanned) ? amount : 0);
+    totals[resource].free += change.free;
+    totals[resource].planned += change.planned;
+    fits &= chunk.Room(books, resource, slot) >= 0;
   }
+  if (pods < 0) NoteGained(place.machine, per_pod);
   return fits;
 }
 
 bool BookEditor::Apply(const ClaimStep& step) {
   for (const PodSetPlaces& pod_set : *step.placement) {
+    const uint32_t resources = pod_set.per_pod.empty() ? 0 : pod_set.per_pod.back().resource.value + 1;
+    std::optional<ChunkRoom> room;  // of the chunk of the place before
+    uint32_t chunk_of_room = 0;
     for (const MachinePlace& place : pod_set.places) {
-      if (step.give != Book::kNone) (void)Take(pod_set.per_pod, place, -place.pods, step.give);
+      const uint32_t at = place.machine.value / kChunkMachines;
+      const bool at_hand = room.has_value() && at == chunk_of_room;
+      if (Find(place, at_hand ? &*room : nullptr) == nullptr) {
+        depends_on_chunks_alone_ = false;  // another version may have it
+        if (step.must_fit && step.take != Book::kNone) return false;
+        continue;
+      }
+      if (!at_hand) {
+        Widen(at, resources);
+        room.emplace(EditChunk(at));
+        chunk_of_room = at;
+      }
+      if (step.give != Book::kNone) (void)Take(&*room, pod_set.per_pod, place, -place.pods, step.give);
       if (step.take == Book::kNone) continue;
-      const bool fits = Take(pod_set.per_pod, place, place.pods, step.take);
+      const bool fits = Take(&*room, pod_set.per_pod, place, place.pods, step.take);
       if (step.must_fit && !fits) return false;
     }
   }
@@ -240,10 +256,14 @@ void BookEditor::AddCapacity(MachineIndex machine, MachineResource resource, int
   const uint32_t at = machine.value / kChunkMachines;
   Widen(at, resource.value + 1);
   int64_t& capacity = EditBlock(at)->capacity[size_t{resource.value} * kChunkMachines + machine.value % kChunkMachines];
-  const int64_t changed = std::clamp(Add(capacity, delta), -kMaxAmount, kMaxAmount);
+  const int64_t changed = std::clamp(ChunkRoom::SaturatingSum(capacity, delta), -kMaxAmount, kMaxAmount);
   const int64_t more = changed - capacity;
   capacity = changed;
-  Count(EditChunk(at), machine, resource.value, more, more);
+  const RoomChange change = ChunkRoom(EditChunk(at)).Add(machine.value % kChunkMachines, resource.value, more, more);
+  BookSnapshot::Total& total = next_->totals[resource.value];
+  total.free += change.free;
+  total.planned += change.planned;
+  if (more > 0) NoteGained(machine, resource.value);
 }
 
 void BookEditor::Put(const MachineEdit& edit) {
@@ -319,6 +339,7 @@ uint64_t BookEditor::EndOperation() {
   const uint64_t version = ++Next()->version;
   for (const uint32_t r : gained_resources_) next_->totals[r].gained_at = version;
   gained_resources_.clear();
+  gained_needs_ = nullptr;
   return version;
 }
 

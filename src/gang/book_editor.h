@@ -4,6 +4,7 @@
 #include <absl/container/inlined_vector.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -20,9 +21,49 @@ struct RoomChange {
   __int128 planned = 0;
 };
 
-// Adds to what there is of one resource on the machine in `slot`, and keeps `greatest` right, or says in `stale` that
-// it is not.
-RoomChange AddRoom(Chunk* chunk, uint32_t slot, uint32_t resource, int64_t free, int64_t planned);
+// A chunk while its room is changed. The chunk gets no more resources meanwhile.
+class ChunkRoom {
+ public:
+  explicit ChunkRoom(Chunk* chunk) : chunk_(chunk) { Fetch(); }
+  Chunk* chunk() const { return chunk_; }
+
+  // Adds to what there is of one resource on the machine in `slot`, and keeps `greatest` right, or says in `stale` that
+  // it is not.
+  RoomChange Add(uint32_t slot, uint32_t resource, int64_t free, int64_t planned) {
+    if (has_planned_ || free != planned) return AddApart(slot, resource, free, planned);
+    int64_t& room = free_[size_t{resource} * kChunkMachines + slot];
+    const int64_t old = room;
+    const int64_t now = SaturatingSum(old, free);
+    room = now;
+    if ((chunk_->stale & StaleBit(resource)) == 0 && (open_ >> slot & 1) != 0) {
+      if (now >= greatest_[resource]) {
+        greatest_[resource] = greatest_[chunk_->resources + resource] = now;
+      } else if (old == greatest_[resource]) {
+        chunk_->stale |= StaleBit(resource);
+      }
+    }
+    const __int128 change = __int128{now} - old;
+    return {change, change};
+  }
+
+  static uint64_t StaleBit(uint32_t resource) { return uint64_t{1} << (resource < 63 ? resource : 63); }
+  static int64_t SaturatingSum(int64_t a, int64_t b) {
+    int64_t sum = 0;
+    if (!__builtin_add_overflow(a, b, &sum)) return sum;
+    return b > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+  }
+
+ private:
+  void Fetch();
+  RoomChange AddApart(uint32_t slot, uint32_t resource, int64_t free, int64_t planned);
+
+  Chunk* chunk_;
+  // The chunk's own, looked up once.
+  int64_t* free_ = nullptr;
+  int64_t* greatest_ = nullptr;
+  uint64_t open_ = 0;
+  bool has_planned_ = false;
+};
 
 // Finds what is stale of `greatest`; lets `planned` go where it is equal to `free`.
 void Summarize(Chunk* chunk);
@@ -80,10 +121,13 @@ class BookEditor {
   void Adjust(const MachineEdit& edit);
   void Remove(MachineIndex machine);
   void AddCapacity(MachineIndex machine, MachineResource resource, int64_t delta);
+  // Where the place is. Null if its machine is not there, or another one by now.
+  const Chunk* Find(const MachinePlace& place, const ChunkRoom* at_hand) const;
   // Books so much less to be free (negative: more). RETURNS: whether what is taken was there, on a machine that takes
   // new pods.
-  bool Take(const Needs& per_pod, const MachinePlace& place, int64_t pods, Book books);
-  void Count(Chunk* chunk, MachineIndex machine, uint32_t resource, int64_t free, int64_t planned);
+  bool Take(ChunkRoom* room, const Needs& per_pod, const MachinePlace& place, int64_t pods, Book books);
+  void NoteGained(MachineIndex machine, const Needs& per_pod);
+  void NoteGained(MachineIndex machine, uint32_t resource);
 
   const BookSnapshot* base_;
   const uint64_t now_;
@@ -97,6 +141,7 @@ class BookEditor {
   bool depends_on_chunks_alone_ = true;
   absl::InlinedVector<MachineIndex, 16> gained_;
   absl::InlinedVector<uint32_t, 8> gained_resources_;  // of the operation at hand
+  const Needs* gained_needs_ = nullptr;                // whose resources were added last
 };
 
 }  // namespace muster::gang
