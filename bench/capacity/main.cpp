@@ -16,20 +16,15 @@
 #include <vector>
 
 #include "books.h"
+#include "machines.h"
 
 namespace muster::bench {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
 using gang::GangRequest;
-using gang::MachineResource;
 using gang::PodNeeds;
 
-constexpr MachineResource kGpu{1};
-constexpr MachineResource kCpu{2};
-constexpr MachineResource kMemory{3};
 constexpr uint32_t kMachines = 10'000;
-constexpr int64_t kGi = int64_t{1} << 30;
 
 struct Options {
   bool is_short = false;
@@ -63,8 +58,8 @@ GangRequest Gang(int64_t pods, int64_t gpus, int64_t cpu, int64_t memory) {
   return request;
 }
 
-// What deciders are asked: of 20 gangs, 7 do not fit (a third of what waits in a full cluster is asked in vain).
-// 3 of them at a glance, 4 only after every machine was looked at.
+// What deciders are asked: of 20 gangs, 7 do not fit (a third of what waits in a full cluster is asked in vain), which
+// is seen once every chunk's summary was looked at.
 std::vector<GangRequest> Requests() {
   std::vector<GangRequest> requests;
   for (int i = 0; i < 6; ++i) requests.push_back(Gang(1, 1, 4'000, 32 * kGi));
@@ -120,13 +115,6 @@ double Throughput(BookType* book, int deciders, int milliseconds) {
   uint64_t sum = 0;
   for (const uint64_t n : units) sum += n;
   return static_cast<double>(sum) / taken.count();
-}
-
-double Percentile(std::vector<double> values, double percent) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<size_t>(percent / 100 * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 // Reads one chunk's room, again and again. RETURNS: p99 in microseconds.

@@ -10,20 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "machines.h"
 #include "muster/gang/machine_book.h"
 
 namespace muster::bench {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
 using gang::GangRequest;
-using gang::MachineResource;
 using gang::PodNeeds;
-
-constexpr MachineResource kGpu{1};
-constexpr MachineResource kCpu{2};
-constexpr MachineResource kMemory{3};
-constexpr int64_t kGi = int64_t{1} << 30;
 
 // Of each machine 0 to 8 GPUs are taken, four on average; CPU and memory go with each other, but not with the GPUs.
 // None is quite free.
@@ -76,12 +70,6 @@ std::vector<Case> Cases(int64_t pods) {
   three.pod_sets[2].count = 1;
   cases.push_back({size + " pods, three shapes, no", three});
   return cases;
-}
-
-double Percentile(std::vector<double> values, double percent) {
-  const auto at = static_cast<size_t>(percent / 100 * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 const char* Name(gang::Outcome::Verdict verdict) {

@@ -3,7 +3,6 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <numeric>
 
