@@ -161,7 +161,7 @@ Obstacle NoRoom(const gang::GangToSeat& gang, const gang::RoomAnswer& answer) {
 }
 
 // Evictions would have to make room: each of what it asks for may be what is in the way.
-void LowerToPreempt(const gang::GangToSeat& gang, const gang::MachineRoom& room, Assignment* assignment) {
+void LowerToPreempt(const gang::GangToSeat& gang, const gang::RoomAsker& room, Assignment* assignment) {
   for (size_t i = 0; i < gang.size(); ++i) {
     if (!room.Checks(gang[i].flavors)) continue;
     for (ResourceChoice& resource : assignment->pod_sets[i].resources) {
@@ -303,7 +303,7 @@ Assignment Assigner::AssignCounts(const WorkloadState& workload, const ClusterQu
   attempt.out.pod_sets.resize(counts.size());
   for (size_t i = 0; i < counts.size(); ++i) attempt.out.pod_sets[i].count = counts[i];
   // Nobody is to go for room that the namespace would not let it use.
-  if (auto refusal = namespace_quotas_->Refusal(workload.spec, counts); refusal.has_value()) {
+  if (auto refusal = namespaces_->Refusal(workload.spec, counts); refusal.has_value()) {
     Refuse(*std::move(refusal), &attempt.out);
     return std::move(attempt.out);
   }
@@ -383,7 +383,7 @@ void Assigner::PlaceInTopologies(Attempt* attempt) const {
 
 // As in topologies.
 bool Assigner::PlaceOnMachines(Attempt* attempt) const {
-  gang::MachineRoom* room = machines_->room();
+  gang::RoomAsker* room = machines_->room();
   if (!room->on()) return false;
   Assignment* out = &attempt->out;
   const gang::GangToSeat gang = machines_->PodsOf(*attempt->workload, *out);
@@ -695,7 +695,7 @@ std::pair<Mode, int32_t> Assigner::FitsQuota(Attempt* attempt, size_t index, quo
 
 Mode Assigner::ModeOnMachines(Attempt* attempt, const std::vector<size_t>& members, const FlavorOption& option,
                               const GroupChoice& choice, Mode mode) const {
-  gang::MachineRoom* room = machines_->room();
+  gang::RoomAsker* room = machines_->room();
   gang::GangToSeat gang = machines_->PodsWith(*attempt->workload, attempt->out, members, option.flavor);
   if (mode == Mode::kFit) {
     const auto view = attempt->empty_machines ? gang::RoomView::kEmpty : gang::RoomView::kBoth;

@@ -63,14 +63,14 @@ class TopologyPlacer;
 class Assigner {
  public:
   Assigner(const Catalog* catalog, const quota::Ledger* ledger, const VictimSearch* victims,
-           const TopologyPlacer* placer, const MachinePlacer* machines, NamespaceQuotas* namespace_quotas,
+           const TopologyPlacer* placer, const MachinePlacer* machines, const NamespaceAsker* namespaces,
            bool ignore_undeclared)
       : catalog_(catalog),
         ledger_(ledger),
         victims_(victims),
         placer_(placer),
         machines_(machines),
-        namespace_quotas_(namespace_quotas),
+        namespaces_(namespaces),
         ignore_undeclared_(ignore_undeclared) {}
 
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
@@ -119,7 +119,7 @@ class Assigner {
   const VictimSearch* victims_;
   const TopologyPlacer* placer_;
   const MachinePlacer* machines_;
-  NamespaceQuotas* namespace_quotas_;
+  const NamespaceAsker* namespaces_;
   bool ignore_undeclared_;  // resources that no group covers are nobody's concern
 };
 

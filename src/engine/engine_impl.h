@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,6 +21,7 @@
 #include "admission_shares.h"
 #include "assigner.h"
 #include "catalog.h"
+#include "deciders.h"
 #include "forest.h"
 #include "machines.h"
 #include "muster/core/string_map.h"
@@ -31,6 +33,8 @@
 namespace muster::engine {
 
 struct QuotaOnMachines;
+struct TreeRun;
+using TreeRuns = std::vector<std::unique_ptr<TreeRun>>;
 
 class EngineSet::Impl final : private PassHost {
  public:
@@ -285,7 +289,12 @@ class EngineSet::Impl final : private PassHost {
   // ---- passes (engine_set.cpp)
   // One pass without the Holds.
   PassResult RunOnePass(WallTime now);
+  std::vector<std::unique_ptr<gang::RoomAsker>> MakeAskers();
   void RunTrees();
+  // Those of one tree after the other, or of several at once: nothing changes meanwhile.
+  void NominateAll(std::span<const std::unique_ptr<TreeRun>> runs);
+  // Some of its queues, or of those who hold claims or are kept room for in them, are in topologies.
+  bool LooksInTopologies(const Tree& tree) const;
   void TakeHolds(std::vector<Decision>* decisions);
   // And withdrawals.
   void IssueEvictions(std::vector<Decision>* decisions);
@@ -321,8 +330,10 @@ class EngineSet::Impl final : private PassHost {
   NamespaceQuotas namespace_quotas_;
   Forest forest_{&catalog_, &topologies_, &namespace_quotas_};
   TopologyPlacer placer_{&catalog_, &topologies_};
-  MachinePlacer machine_placer_{&catalog_, &machines_};
-  std::optional<AdmissionShares> admission_shares_;  // with admission fair sharing
+  Deciders deciders_{options_.deciders};
+  const std::vector<std::unique_ptr<gang::RoomAsker>> askers_ = MakeAskers();  // by decider
+  MachinePlacer machine_placer_{&catalog_, askers_.front().get()};             // outside of passes
+  std::optional<AdmissionShares> admission_shares_;                            // with admission fair sharing
   StringMap<std::unique_ptr<WorkloadState>> workloads_;
   absl::btree_map<LocalQueueKey, std::unique_ptr<LocalQueueState>> local_queues_;
   std::vector<LocalQueueState*> lanes_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include "classical_search.h"
@@ -80,6 +81,12 @@ EngineSet::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
   }
 }
 
+std::vector<std::unique_ptr<gang::RoomAsker>> EngineSet::Impl::MakeAskers() {
+  std::vector<std::unique_ptr<gang::RoomAsker>> askers;
+  while (askers.size() < deciders_.count()) askers.push_back(std::make_unique<gang::RoomAsker>(&machines_));
+  return askers;
+}
+
 PassResult EngineSet::Impl::RunPass(WallTime now) {
   ++run_;
   PassResult result = RunOnePass(now);
@@ -99,33 +106,41 @@ std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
   return decisions;
 }
 
-namespace {
-
 // A pass of one tree, with what it needs.
 struct TreeRun {
-  TreeRun(Tree* of, const Catalog* catalog, const TopologyPlacer* placer, const MachinePlacer* machines, Forest* forest,
+  TreeRun(Tree* of, const Catalog* catalog, const TopologyPlacer* placer, gang::RoomAsker* asker, Forest* forest,
           PassHost* host, const EngineOptions& options, uint64_t number, WallTime now)
       : tree(of),
         classical(of, options.victim_search_steps_max),
         fair(of, options.victim_search_steps_max, options.fair_sharing.value_or(FairSharing{})),
+        machines(catalog, asker),
         assigner(catalog, &of->ledger,
                  options.fair_sharing.has_value() ? static_cast<const VictimSearch*>(&fair) : &classical, placer,
-                 machines, of->namespace_quotas, options.ignore_undeclared_resources),
+                 &machines, &of->namespaces, options.ignore_undeclared_resources),
         fair_order(of),
-        pass(forest, &assigner, placer, machines, host,
+        pass(forest, &assigner, placer, &machines, host,
              options.fair_sharing.has_value() ? static_cast<PassOrder*>(&fair_order) : &classical_order, number, now,
-             options.keep_room_for, options.reserve_after) {}
+             options.keep_room_for, options.reserve_after) {
+    tree->machines = asker;
+  }
+
+  // Machines are looked at by that one from now on.
+  void Ask(gang::RoomAsker* asker) {
+    machines.Ask(asker);
+    tree->machines = asker;
+  }
 
   Tree* tree;
   ClassicalSearch classical;
   FairSearch fair;
+  MachinePlacer machines;
   Assigner assigner;
   ClassicalOrder classical_order;
   FairOrder fair_order;
   TreePass pass;
 };
 
-using TreeRuns = std::vector<std::unique_ptr<TreeRun>>;
+namespace {
 
 // Trees share nothing but nodes. Where several look for places there, the entries of all are processed in one order.
 TreePass* NextOf(const TreeRuns& runs, bool in_one_order) {
@@ -184,20 +199,71 @@ void ProcessEntries(const TreeRuns& runs) {
 
 }  // namespace
 
+// Topologies are put back as they were after each question: who asks about them is one after the other.
+void EngineSet::Impl::NominateAll(std::span<const std::unique_ptr<TreeRun>> runs) {
+  std::vector<std::vector<TreeRun*>> tasks;
+  std::vector<TreeRun*> in_topologies;
+  const bool topologies = topologies_.HasFlavors() || forest_.HasPlacesOnHosts();
+  for (const std::unique_ptr<TreeRun>& run : runs) {
+    run->pass.ForEachToNominate([this](const WorkloadState& workload) {
+      for (const PodSet& pod_set : workload.spec.pod_sets) machines_.Announce(*pod_set.shape);
+    });
+    if (topologies && LooksInTopologies(*run->tree)) {
+      in_topologies.push_back(run.get());
+    } else {
+      tasks.push_back({run.get()});
+    }
+  }
+  if (!in_topologies.empty()) tasks.insert(tasks.begin(), std::move(in_topologies));
+  machines_.Share(true);
+  deciders_.ForEach(tasks.size(), [&](size_t task, size_t decider) {
+    for (TreeRun* run : tasks[task]) {
+      run->Ask(askers_[decider].get());
+      run->pass.NominateOthers();
+    }
+  });
+  machines_.Share(false);
+  for (const std::unique_ptr<TreeRun>& run : runs) run->Ask(askers_.front().get());
+}
+
+bool EngineSet::Impl::LooksInTopologies(const Tree& tree) const {
+  return std::any_of(tree.queues.begin(), tree.queues.end(), [this](const ClusterQueueState* queue) {
+    const auto has_topology = [this](FlavorId flavor) {
+      return topologies_.FindFlavor(catalog_.FlavorName(flavor)) != nullptr;
+    };
+    const auto has_places = [](const WorkloadState* workload) { return !workload->claim->places.empty(); };
+    const auto keeps_places = [](const WorkloadState* workload) { return !workload->room->places.empty(); };
+    return std::any_of(queue->flavors.begin(), queue->flavors.end(), has_topology) ||
+           std::any_of(queue->holders.begin(), queue->holders.end(), has_places) ||
+           std::any_of(queue->keeping.begin(), queue->keeping.end(), keeps_places);
+  });
+}
+
 void EngineSet::Impl::RunTrees() {
   TreeRuns runs;
   PassHost* host = this;
+  size_t nominated = 0;
+  const auto nominate = [&] {
+    NominateAll(std::span(runs).subspan(nominated));
+    nominated = runs.size();
+  };
   const auto finish = [&] {
+    nominate();
     ReserveMachinesAhead(runs);
     ProcessEntries(runs);
     FinishTrees(runs, &forest_);
     runs.clear();
+    nominated = 0;
   };
+  // Where trees share anything, all of them nominate on what there is before any of them decides.
+  const bool together = deciders_.count() > 1 || topologies_.HasFlavors() || machines_.on() || namespace_quotas_.any();
   for (Tree* tree : TreesInTurn()) {
-    runs.push_back(
-        std::make_unique<TreeRun>(tree, &catalog_, &placer_, &machine_placer_, &forest_, host, options_, pass_, now_));
+    // Room that it finds or loses as it begins is for those after it to see.
+    if (tree->restore_rooms || !tree->keeping.empty()) nominate();
+    runs.push_back(std::make_unique<TreeRun>(tree, &catalog_, &placer_, askers_.front().get(), &forest_, host, options_,
+                                             pass_, now_));
     runs.back()->pass.Begin(tree);
-    if (!topologies_.HasFlavors() && !machines_.on()) finish();
+    if (!together) finish();
   }
   finish();
 }

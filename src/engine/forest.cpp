@@ -96,11 +96,7 @@ std::vector<CohortState*> Forest::CycleThrough(CohortState* cohort) {
 }
 
 std::unique_ptr<Tree> Forest::NewTree(const std::string& name) const {
-  auto tree = std::make_unique<Tree>();
-  tree->topologies = topologies_;
-  tree->namespace_quotas = namespace_quotas_;
-  tree->name = name;
-  return tree;
+  return std::make_unique<Tree>(name, topologies_, namespace_quotas_);
 }
 
 void Forest::MakeRoot(CohortState* cohort) {

@@ -69,6 +69,7 @@ class Forest {
   // Whose claims have places on the node of that hostname; null: nobody's.
   const absl::btree_set<WorkloadState*, ByUid>* HoldersOn(std::string_view hostname) const;
   std::vector<std::string> HostsWithPlaces() const;  // sorted
+  bool HasPlacesOnHosts() const { return !on_host_.empty(); }
 
   // To be called after each change of whether the claim is leaving. RETURNS: whether it was one.
   // REQUIRES: it is attached.

@@ -107,7 +107,7 @@ void Forest::KeepRoom(WorkloadState* workload, Room room) {
 
 void Forest::GiveUpRoom(WorkloadState* workload) {
   if (workload->room == nullptr) return;
-  MUSTER_CHECK(!workload->room->lifted);
+  MUSTER_CHECK(!workload->waiting_in->tree->lifted_rooms.contains(workload->room.get()));
   ClusterQueueState* queue = workload->waiting_in;
   BookPlanned(*queue, workload->room->usage, false);
   BookPlaces(workload->room->places, gang::PlaceBook::kPlanned, false);

@@ -1,7 +1,7 @@
 // What assignments and admissions ask of machines.
 //
 // Source: design decision 5.
-// Threading: needs external synchronisation with the owner of the machine room.
+// Threading: as the RoomAsker behind it.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace muster::engine {
 
 class MachinePlacer {
  public:
-  MachinePlacer(const Catalog* catalog, gang::MachineRoom* room) : catalog_(catalog), room_(room) {}
+  MachinePlacer(const Catalog* catalog, gang::RoomAsker* room) : catalog_(catalog), room_(room) {}
 
   // Of all pod sets, in their order; none where machines are not looked at.
   gang::GangToSeat PodsOf(const WorkloadState& workload, const Assignment& assignment) const;
@@ -42,53 +42,56 @@ class MachinePlacer {
     return room_->Fits(PodsOf(workload, assignment), gang::RoomView::kPlanned);
   }
 
-  gang::MachineRoom* room() const { return room_; }
+  // From now on it is that one who asks.
+  void Ask(gang::RoomAsker* room) { room_ = room; }
+  gang::RoomAsker* room() const { return room_; }
 
  private:
   gang::PodSetToSeat PodsOf(const WorkloadState& workload, const PodSetChoice& choice, size_t index) const;
 
   const Catalog* catalog_;
-  gang::MachineRoom* room_;
+  gang::RoomAsker* room_;
 };
 
 // What its claim has in the planned book of machines counts as nobody's, or as its own again.
-inline void MoveOnMachines(const WorkloadState& workload, bool out) {
+inline void MoveOnMachines(const WorkloadState& workload, bool out, gang::RoomAsker* room) {
   if (out) {
-    workload.claim->machines.Lift();
+    room->Lift(workload.claim->machines);
   } else {
-    workload.claim->machines.PutBack();
+    room->PutBack(workload.claim->machines);
   }
 }
 
 // For the search for victims: would these pods have places, in what is planned?
 class PlacesOnMachines final : public PlaceQuery {
  public:
-  PlacesOnMachines(gang::MachineRoom* room, gang::GangToSeat gang) : room_(room), gang_(std::move(gang)) {}
+  PlacesOnMachines(gang::RoomAsker* room, gang::GangToSeat gang) : room_(room), gang_(std::move(gang)) {}
 
-  void Move(const WorkloadState& claim, bool out) override { MoveOnMachines(claim, out); }
+  void Move(const WorkloadState& claim, bool out) override { MoveOnMachines(claim, out, room_); }
   bool Fits() override { return room_->Fits(gang_, gang::RoomView::kPlanned); }
 
  private:
-  gang::MachineRoom* room_;
+  gang::RoomAsker* room_;
   gang::GangToSeat gang_;
 };
 
 // Planned amounts of machines that count as nobody's, for the length of a scope.
 class LiftedMachines {
  public:
-  LiftedMachines() = default;
+  explicit LiftedMachines(gang::RoomAsker* room) : room_(room) {}
   ~LiftedMachines() {
-    for (const gang::Reservation* reservation : lifted_) reservation->PutBack();
+    for (const gang::Reservation* reservation : lifted_) room_->PutBack(*reservation);
   }
   LiftedMachines(const LiftedMachines&) = delete;
   LiftedMachines& operator=(const LiftedMachines&) = delete;
 
   void Lift(const gang::Reservation& reservation) {
-    reservation.Lift();
+    room_->Lift(reservation);
     lifted_.push_back(&reservation);
   }
 
  private:
+  gang::RoomAsker* room_;
   std::vector<const gang::Reservation*> lifted_;
 };
 

@@ -58,7 +58,10 @@ int64_t Total(const PodsToCome& pods) {
 void NamespaceQuotas::Set(const NamespaceQuota& quota) {
   auto& quotas = namespaces_[quota.ns].quotas;
   const auto [it, is_new] = quotas.try_emplace(quota.name, quota);
-  if (is_new) return;
+  if (is_new) {
+    ++quotas_;
+    return;
+  }
   const bool easier = IsEasier(it->second, quota);
   it->second = quota;
   if (easier) Eased(quota.ns);
@@ -70,6 +73,7 @@ void NamespaceQuotas::Remove(std::string_view ns, std::string_view name) {
   const auto it = of->second.quotas.find(name);
   if (it == of->second.quotas.end()) return;
   of->second.quotas.erase(it);
+  --quotas_;
   Eased(of->first);
   DropIfUnused(std::string(ns));
 }
@@ -99,62 +103,26 @@ void NamespaceQuotas::Plan(const PodsToCome& before, const PodsToCome& now) {
   DropIfUnused(before.ns);
 }
 
-void NamespaceQuotas::Change(const PodsToCome& pods, int sign) {
-  if (pods.pods.empty()) return;
-  Planned& planned = namespaces_[pods.ns].planned;
+void NamespaceQuotas::Add(const PodsToCome& pods, int sign, Planned* planned) {
   for (const auto& [shape, count] : pods.pods) {
-    const auto it = planned.try_emplace(*shape->charge).first;
+    const auto it = planned->try_emplace(*shape->charge).first;
     it->second += sign * count;
-    if (it->second == 0) planned.erase(it);
+    if (it->second == 0) planned->erase(it);
   }
+}
+
+void NamespaceQuotas::Change(const PodsToCome& pods, int sign) {
+  if (!pods.pods.empty()) Add(pods, sign, &namespaces_[pods.ns].planned);
 }
 
 void NamespaceQuotas::Eased(const std::string& ns) {
   const auto it = namespaces_.find(ns);
-  if (it != namespaces_.end() && std::exchange(it->second.refused, false)) eased_.insert(ns);
+  if (it != namespaces_.end() && it->second.refused.exchange(false)) eased_.insert(ns);
 }
 
 void NamespaceQuotas::DropIfUnused(const std::string& ns) {
   const auto it = namespaces_.find(ns);
   if (it != namespaces_.end() && it->second.quotas.empty() && it->second.planned.empty()) namespaces_.erase(it);
-}
-
-std::optional<Obstacle> NamespaceQuotas::Refusal(const Workload& workload, const std::vector<int32_t>& counts) {
-  const auto it = namespaces_.find(workload.ns);
-  if (it == namespaces_.end()) return std::nullopt;
-  OfNamespace& of = it->second;
-  for (const auto& [name, quota] : of.quotas) {
-    std::vector<std::pair<const gang::PodCharge*, int64_t>> asked;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      const PodSet& pod_set = workload.pod_sets[i];
-      const std::optional<gang::PodCharge>& charge = pod_set.shape->charge;
-      if (counts[i] == 0 || !charge.has_value() || !Counts(quota, *charge)) continue;
-      asked.emplace_back(&*charge, counts[i]);
-      if (auto unset = Unset(quota, pod_set); unset.has_value()) {
-        of.refused = true;
-        return unset;
-      }
-    }
-    for (const NamespaceQuotaLimit& limit : quota.limits) {
-      Amount requested;
-      for (const auto& [charge, pods] : asked) requested += AmountOf(*charge, limit.name) * pods;
-      if (requested <= Amount{}) continue;
-      Amount planned;
-      for (const auto& [charge, pods] : of.planned) {
-        if (Counts(quota, charge)) planned += AmountOf(charge, limit.name) * pods;
-      }
-      if (limit.used + planned + requested <= limit.hard) continue;
-      of.refused = true;
-      Obstacle obstacle = ObjectObstacle(ObstacleKind::kResourceQuota, name);
-      obstacle.resource = limit.name;
-      obstacle.requested = requested;
-      obstacle.limit = limit.hard;
-      obstacle.used = limit.used;
-      obstacle.assumed = planned;
-      return obstacle;
-    }
-  }
-  return std::nullopt;
 }
 
 std::vector<std::string> NamespaceQuotas::TakeEased() {
@@ -199,6 +167,73 @@ void NamespaceQuotas::Validate(const std::vector<PodsToCome>& planned) const {
     if (it != recounted.end()) recounted.erase(it);
   }
   MUSTER_CHECK(recounted.empty());
+  int64_t quotas = 0;
+  for (const auto& [ns, of] : namespaces_) quotas += static_cast<int64_t>(of.quotas.size());
+  MUSTER_CHECK(quotas == quotas_);
+}
+
+// ---- NamespaceAsker -----------------------------------------------------------------------------
+
+void NamespaceAsker::Lift(const PodsToCome& pods) {
+  if (!pods.pods.empty()) NamespaceQuotas::Add(pods, 1, &lifted_[pods.ns]);
+}
+
+void NamespaceAsker::PutBack(const PodsToCome& pods) {
+  if (pods.pods.empty()) return;
+  const auto it = lifted_.find(pods.ns);
+  NamespaceQuotas::Add(pods, -1, &it->second);
+  if (it->second.empty()) lifted_.erase(it);
+}
+
+Amount NamespaceAsker::PlannedOf(const NamespaceQuotas::OfNamespace& of, const NamespaceQuota& quota,
+                                 const std::string& limit, std::string_view ns) const {
+  const auto lifted = lifted_.find(ns);
+  Amount planned;
+  for (const auto& [charge, pods] : of.planned) {
+    if (!Counts(quota, charge)) continue;
+    int64_t left = pods;
+    if (lifted != lifted_.end()) {
+      const auto out = lifted->second.find(charge);
+      if (out != lifted->second.end()) left -= out->second;
+    }
+    planned += AmountOf(charge, limit) * left;
+  }
+  return planned;
+}
+
+std::optional<Obstacle> NamespaceAsker::Refusal(const Workload& workload, const std::vector<int32_t>& counts) const {
+  const auto it = quotas_->namespaces_.find(workload.ns);
+  if (it == quotas_->namespaces_.end()) return std::nullopt;
+  NamespaceQuotas::OfNamespace& of = it->second;
+  for (const auto& [name, quota] : of.quotas) {
+    std::vector<std::pair<const gang::PodCharge*, int64_t>> asked;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const PodSet& pod_set = workload.pod_sets[i];
+      const std::optional<gang::PodCharge>& charge = pod_set.shape->charge;
+      if (counts[i] == 0 || !charge.has_value() || !Counts(quota, *charge)) continue;
+      asked.emplace_back(&*charge, counts[i]);
+      if (auto unset = Unset(quota, pod_set); unset.has_value()) {
+        of.refused = true;
+        return unset;
+      }
+    }
+    for (const NamespaceQuotaLimit& limit : quota.limits) {
+      Amount requested;
+      for (const auto& [charge, pods] : asked) requested += AmountOf(*charge, limit.name) * pods;
+      if (requested <= Amount{}) continue;
+      const Amount planned = PlannedOf(of, quota, limit.name, workload.ns);
+      if (limit.used + planned + requested <= limit.hard) continue;
+      of.refused = true;
+      Obstacle obstacle = ObjectObstacle(ObstacleKind::kResourceQuota, name);
+      obstacle.resource = limit.name;
+      obstacle.requested = requested;
+      obstacle.limit = limit.hard;
+      obstacle.used = limit.used;
+      obstacle.assumed = planned;
+      return obstacle;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace muster::engine

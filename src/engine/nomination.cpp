@@ -83,32 +83,31 @@ void NominateInOpenRooms(const PassHost& host, Tree* tree, const Assigner& assig
 
 WithoutRooms::WithoutRooms(Tree* tree, const std::vector<WorkloadState*>& whose,
                            const std::vector<WorkloadState*>& machines_of)
-    : namespace_quotas_(tree->namespace_quotas), removal_(&tree->ledger), places_(tree->topologies) {
+    : tree_(tree), removal_(&tree->ledger), places_(tree->topologies), machines_(tree->machines) {
   for (const WorkloadState* workload : whose) {
-    if (workload->room == nullptr || workload->room->lifted) continue;
+    if (workload->room == nullptr || !tree_->lifted_rooms.insert(workload->room.get()).second) continue;
     removal_.Remove(RoomOf(*workload));
     places_.Remove(workload->room->places);
     if (workload->room->machines.has_value()) machines_.Lift(*workload->room->machines);
-    namespace_quotas_->Lift(workload->room->to_come);
+    tree_->namespaces.Lift(workload->room->to_come);
     in_namespaces_.push_back(workload->room.get());
-    workload->room->lifted = true;
     lifted_.push_back(workload->room.get());
   }
   for (const WorkloadState* workload : machines_of) {
-    if (workload->room == nullptr || workload->room->lifted || !workload->room->future.has_value()) continue;
+    if (workload->room == nullptr || !workload->room->future.has_value()) continue;
+    if (!tree_->lifted_rooms.insert(workload->room.get()).second) continue;
     machines_.Lift(*workload->room->machines);
-    workload->room->lifted = true;
     lifted_.push_back(workload->room.get());
   }
 }
 
 WithoutRooms::~WithoutRooms() {
-  for (Room* room : in_namespaces_) namespace_quotas_->PutBack(room->to_come);
-  for (Room* room : lifted_) room->lifted = false;
+  for (const Room* room : in_namespaces_) tree_->namespaces.PutBack(room->to_come);
+  for (const Room* room : lifted_) tree_->lifted_rooms.erase(room);
 }
 
 WithoutVictims::WithoutVictims(Tree* tree, const std::vector<Victim>& victims)
-    : removal_(&tree->ledger), places_(tree->topologies) {
+    : removal_(&tree->ledger), places_(tree->topologies), machines_(tree->machines) {
   for (const Victim& victim : victims) {
     removal_.Remove(BookedBy(*victim.workload));
     places_.Remove(victim.workload->claim->places);
@@ -120,7 +119,7 @@ bool RoomHolds(Tree* tree, WorkloadState* workload) {
   const WithoutRooms without(tree, {workload});
   return quota::FitsPlanned(tree->ledger, RoomOf(*workload), true) &&
          tree->topologies->Fits(workload->room->places, gang::PlaceView::kPlanned) &&
-         (!workload->room->machines.has_value() || workload->room->machines->Holds());
+         (!workload->room->machines.has_value() || tree->machines->Holds(*workload->room->machines));
 }
 
 Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assigner& assigner, WorkloadState* workload,

@@ -46,9 +46,9 @@ class WithoutRooms {
   WithoutRooms& operator=(const WithoutRooms&) = delete;
 
  private:
-  NamespaceQuotas* namespace_quotas_;
-  std::vector<Room*> lifted_;
-  std::vector<Room*> in_namespaces_;  // of those, with what they keep of ResourceQuotas
+  Tree* tree_;
+  std::vector<const Room*> lifted_;
+  std::vector<const Room*> in_namespaces_;  // of those, with what they keep of ResourceQuotas
   quota::Removal removal_;
   WithoutPlaces places_;
   LiftedMachines machines_;

@@ -258,7 +258,7 @@ void PlacesOfAssignment::Move(const WorkloadState& claim, bool out) {
       placer_->book()->Take(place, gang::PlaceBook::kPlanned);
     }
   }
-  MoveOnMachines(claim, out);
+  MoveOnMachines(claim, out, machines_->room());
 }
 
 bool PlacesOfAssignment::Fits() {

@@ -133,7 +133,6 @@ struct Room {
   std::shared_ptr<const Assignment> chosen;  // with the flavors that it is in
   int32_t borrow = 0;                        // how far up it borrows for it
   WallTime until;                            // unset: for as long as it waits
-  bool lifted = false;                       // not in the book for the moment
   std::optional<gang::Reservation> machines{};
   PodsToCome to_come{};
   std::optional<FutureMachines> future{};  // nobody was told to go for it
@@ -320,13 +319,18 @@ struct CohortState {
 
 // One tree of cohorts, or one ClusterQueue without cohort: all that shares quota, and nothing else.
 struct Tree {
+  Tree(std::string of_root, gang::TopologyBook* topology_book, NamespaceQuotas* namespace_quotas)
+      : name(std::move(of_root)), topologies(topology_book), namespaces(namespace_quotas) {}
+
   std::string name;  // of the root
   bool of_cohort = false;
   bool on_cycle = false;
   quota::Ledger ledger;
   quota::FairShares shares{&ledger};
-  gang::TopologyBook* topologies = nullptr;     // that all trees share
-  NamespaceQuotas* namespace_quotas = nullptr;  // likewise
+  gang::TopologyBook* topologies;                 // that all trees share
+  NamespaceAsker namespaces;                      // what is lifted for it is for no other tree
+  gang::RoomAsker* machines = nullptr;            // likewise; of the pass under way
+  absl::flat_hash_set<const Room*> lifted_rooms;  // of any tree: not in the books, as far as this one sees
   absl::btree_set<ClusterQueueState*, ByName> queues;
   // In no order: what is done for one of them has no effect on another.
   absl::flat_hash_set<ClusterQueueState*> ready;    // active, with a head that may be looked at

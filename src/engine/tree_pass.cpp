@@ -53,8 +53,31 @@ void TreePass::Begin(Tree* tree) {
     if (queue->recheck_due) Wake(queue, forest_, host_);
   }
   if (std::exchange(tree->restore_rooms, false)) RestoreRooms();
-  NominateHeads();
-  reserved_ = std::make_unique<quota::ScopedTake>(&tree->ledger);
+  nominated_at_ = tree_->version;
+  std::vector<std::pair<ClusterQueueState*, WorkloadState*>> keepers;
+  to_nominate_.clear();
+  const std::vector<ClusterQueueState*> ready = InOrder(tree_->ready);
+  for (ClusterQueueState* queue : ready) {
+    WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
+    if (!CheckValid(queue, workload)) continue;
+    (workload->room != nullptr ? keepers : to_nominate_).emplace_back(queue, workload);
+  }
+  entries_.reserve(ready.size());
+  for (const auto& [queue, workload] : keepers) NominateHead(queue, workload);
+}
+
+void TreePass::NominateOthers() {
+  // Those who start in the room that is kept for them do it in this pass: others are nominated as if nothing were kept
+  // for them, lose to them when their turn comes, and look elsewhere in the next pass.
+  std::vector<WorkloadState*> starting;
+  for (const Entry& entry : entries_) {
+    if (entry.assignment.mode == Mode::kFit) starting.push_back(entry.workload);
+  }
+  {
+    const WithoutRooms without(tree_, starting);
+    for (const auto& [queue, workload] : to_nominate_) NominateHead(queue, workload);
+  }
+  reserved_ = std::make_unique<quota::ScopedTake>(&tree_->ledger);
   order_->Begin(&entries_);
   next_ = order_->Next();
 }
@@ -105,27 +128,6 @@ void TreePass::Wake(ClusterQueueState* queue, Forest* forest, PassHost* host) {
   if (queue->selective) eligible = [&](uint32_t lane) { return host->LaneMatches(*queue, lane); };
   queue->waiting.Wake(eligible);
   forest->Refresh(queue);
-}
-
-void TreePass::NominateHeads() {
-  const std::vector<ClusterQueueState*> ready = InOrder(tree_->ready);
-  nominated_at_ = tree_->version;
-  std::vector<std::pair<ClusterQueueState*, WorkloadState*>> keepers;
-  std::vector<std::pair<ClusterQueueState*, WorkloadState*>> others;
-  for (ClusterQueueState* queue : ready) {
-    WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
-    if (CheckValid(queue, workload)) (workload->room != nullptr ? keepers : others).emplace_back(queue, workload);
-  }
-  entries_.reserve(ready.size());
-  for (const auto& [queue, workload] : keepers) NominateHead(queue, workload);
-  // Those who start in the room that is kept for them do it in this pass: others are nominated as if nothing were kept
-  // for them, lose to them when their turn comes, and look elsewhere in the next pass.
-  std::vector<WorkloadState*> starting;
-  for (const Entry& entry : entries_) {
-    if (entry.assignment.mode == Mode::kFit) starting.push_back(entry.workload);
-  }
-  const WithoutRooms without(tree_, starting);
-  for (const auto& [queue, workload] : others) NominateHead(queue, workload);
 }
 
 void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
@@ -194,7 +196,7 @@ void TreePass::CheckNamespace(Entry* entry) const {
   const WithoutRooms without(tree_, entry->free_of);
   std::vector<int32_t> counts;
   for (const PodSetChoice& choice : entry->assignment.pod_sets) counts.push_back(choice.count);
-  if (!tree_->namespace_quotas->Refusal(entry->workload->spec, counts).has_value()) return;
+  if (!tree_->namespaces.Refusal(entry->workload->spec, counts).has_value()) return;
   entry->assignment = assigner_->Assign(*entry->workload, *entry->queue, {});
 }
 

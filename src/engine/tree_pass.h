@@ -107,8 +107,17 @@ class TreePass {
         keep_room_for_(keep_room_for),
         reserve_after_(reserve_after) {}
 
-  // Nominates. Then each Step processes an entry, while there is a next one.
+  // Takes in what was asked to be looked at again, and nominates those for whom room is kept.
   void Begin(Tree* tree);
+  // Calls visit(workload) for each that is still to be nominated.
+  template <typename F>
+  void ForEachToNominate(F visit) const {
+    for (const auto& [queue, workload] : to_nominate_) visit(*workload);
+  }
+  // Nominates all others. Nothing changes by it but this tree, and in this nothing that is booked: all trees may do it
+  // at once, but those that look in topologies, and of each asker of machines one. Then each Step processes an entry,
+  // while there is a next one.
+  void NominateOthers();
   // Those of the entries whose time it is to have machines reserved: each may be, before the first Step.
   std::vector<Entry*> DueForMachines();
   // RETURNS: whether it has some now.
@@ -127,7 +136,6 @@ class TreePass {
   static void Wake(ClusterQueueState* queue, Forest* forest, PassHost* host);
 
  private:
-  void NominateHeads();
   void NominateHead(ClusterQueueState* queue, WorkloadState* workload);
   // It waits for machines that are reserved for it.
   void WaitForMachines(Entry* entry);
@@ -188,6 +196,7 @@ class TreePass {
   std::vector<std::pair<gang::PlacedPodSet, gang::PlaceBook>> reserved_places_;
   std::vector<gang::Reservation> reserved_machines_;
   std::vector<Entry> entries_;
+  std::vector<std::pair<ClusterQueueState*, WorkloadState*>> to_nominate_;
   Entry* next_ = nullptr;
   // Who took or keeps something in this pass, and of what; for the reasons of those who lost.
   std::vector<std::pair<FlavorResource, const WorkloadState*>> winners_;

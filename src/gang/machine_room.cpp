@@ -8,6 +8,7 @@
 
 #include "machine_room_impl.h"
 #include "muster/core/check.h"
+#include "room_asker_impl.h"
 
 namespace muster::gang {
 
@@ -62,11 +63,17 @@ void StepBatch::AddTo(std::vector<ClaimStep>* steps) const {
   for (const auto& [books, placement] : moves_) steps->push_back({&placement, books.first, books.second, false});
 }
 
+MachineRoomImpl::MachineRoomImpl(bool on) : on_(on), user_(&book_), own_(std::make_unique<RoomAskerImpl>(this)) {
+  MUSTER_CHECK(Resource("pods") == kPodSlots);
+}
+MachineRoomImpl::~MachineRoomImpl() = default;
+
 // ---- names --------------------------------------------------------------------------------------
 
 MachineResource MachineRoomImpl::Resource(std::string_view name) {
   if (const auto known = resource_ids_.find(name); known != resource_ids_.end()) return known->second;
   if (resource_ids_.size() >= kResourcesMax) return {kResourcesMax};
+  MUSTER_CHECK(!shared_);
   const MachineResource resource{static_cast<uint32_t>(resource_ids_.size())};
   resource_ids_.emplace(name, resource);
   resource_names_.emplace_back(name);
@@ -243,7 +250,7 @@ void MachineRoomImpl::SetFlavor(const std::string& name, FlavorMachines flavor) 
     if (node.known && HasLabels(node.node, record.machines.node_labels)) AddTo(&record, node.node, 1);
   }
   ++facts_version_;
-  filters_.clear();
+  ++classes_version_;
   NoteAllClaims();
   ChecksChanged(had_nodes);
 }
@@ -254,7 +261,7 @@ void MachineRoomImpl::RemoveFlavor(std::string_view name) {
   const bool had_nodes = HasNodes();
   flavors_.erase(it);
   ++facts_version_;
-  filters_.clear();
+  ++classes_version_;
   NoteAllClaims();
   ChecksChanged(had_nodes);
 }
@@ -298,14 +305,22 @@ RoomCounts MachineRoomImpl::counts() const {
   out.nodes = std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.known; });
   out.reservations = reservations_;
   out.commits = user_.counts().commits;
-  out.searches = searches_;
+  for (const RoomAskerImpl* asker : askers_) out.searches += asker->searches();
   return out;
+}
+
+uint64_t MachineRoomImpl::refusals() const {
+  uint64_t refusals = 0;
+  for (const RoomAskerImpl* asker : askers_) refusals += asker->refusals();
+  return refusals;
 }
 
 // ---- classes ------------------------------------------------------------------------------------
 
 void MachineRoomImpl::Mention(const std::string& label) {
-  if (!mentioned_.insert(label).second) return;
+  if (mentioned_.contains(label)) return;
+  MUSTER_CHECK(!shared_);
+  mentioned_.insert(label);
   for (const auto& [name, record] : nodes_) {
     if (record.known && record.node.labels.contains(label)) relabeled_nodes_.insert(name);
   }
@@ -315,11 +330,27 @@ void MachineRoomImpl::Mention(const Shape& shape) {
   for (const auto& [key, value] : shape.node_selector) Mention(key);
   for (const NodeSelectorTerm& term : shape.required_affinity) {
     for (const Requirement& requirement : term.match_expressions) Mention(requirement.key);
-    if (term.match_fields.empty() || std::exchange(names_matter_, true)) continue;
+    if (term.match_fields.empty() || names_matter_) continue;
+    MUSTER_CHECK(!shared_);
+    names_matter_ = true;
     for (const auto& [name, record] : nodes_) {
       if (record.known) relabeled_nodes_.insert(name);
     }
   }
+}
+
+void MachineRoomImpl::Mention(const GangToSeat& gang) {
+  for (const PodSetToSeat& pods : gang) Mention(*pods.shape);
+}
+
+void MachineRoomImpl::Announce(const Shape& shape) {
+  Mention(shape);
+  (void)NeedsOf(shape.OnNode());
+}
+
+void MachineRoomImpl::Share(bool shared) {
+  if (shared) Flush();
+  shared_ = shared;
 }
 
 ClassRecord MachineRoomImpl::ClassOf(const Node& node) const {
@@ -384,20 +415,6 @@ RoomLack MachineRoomImpl::WhyNoMachine(const PodSetToSeat& pods) const {
   return lack;
 }
 
-// REQUIRES: all flavors are known; all that the shape looks at was mentioned, and is in the book.
-const ClassFilter& MachineRoomImpl::FilterOf(const ShapePtr& shape, const std::vector<std::string>& flavors) {
-  constexpr size_t kFiltersMax = 4096;  // of shapes that have gone; made again when asked for
-  if (filters_.size() >= kFiltersMax) filters_.clear();
-  CachedFilter& cached = filters_[{shape, flavors}];
-  if (cached.version == classes_version_) return cached.filter;
-  std::vector<MachineClass> admitted;
-  for (uint32_t id = 0; id < classes_.size(); ++id) {
-    if (classes_[id] != nullptr && !LackOf(*classes_[id], *shape, flavors).has_value()) admitted.push_back({id});
-  }
-  cached = {classes_version_, ClassFilter(admitted)};
-  return cached.filter;
-}
-
 // ---- MachineRoom --------------------------------------------------------------------------------
 
 MachineRoom::MachineRoom(bool on) : impl_(std::make_unique<MachineRoomImpl>(on)) {}
@@ -417,18 +434,10 @@ void MachineRoom::SetFlavor(const std::string& name, FlavorMachines flavor) {
 }
 void MachineRoom::RemoveFlavor(std::string_view name) { impl_->RemoveFlavor(name); }
 bool MachineRoom::Checks(const std::vector<std::string>& flavors) const { return impl_->Checks(flavors); }
-RoomAnswer MachineRoom::Ask(const GangToSeat& gang, RoomView view) { return impl_->Ask(gang, view, true); }
-bool MachineRoom::Fits(const GangToSeat& gang, RoomView view) { return impl_->Ask(gang, view, false).fits; }
-std::optional<Reservation> MachineRoom::Reserve(std::string_view workload, const GangToSeat& gang) {
-  return impl_->Take(workload, gang, true);
+void MachineRoom::Announce(const Shape& shape) {
+  if (impl_->on()) impl_->Announce(shape);
 }
-std::optional<Reservation> MachineRoom::Keep(std::string_view workload, const GangToSeat& gang) {
-  return impl_->Take(workload, gang, false);
-}
-std::optional<FutureRoom> MachineRoom::KeepFuture(std::string_view workload, const GangToSeat& gang,
-                                                  const GangEnds& ends) {
-  return impl_->KeepFuture(workload, gang, ends);
-}
+void MachineRoom::Share(bool shared) { impl_->Share(shared); }
 Reservation MachineRoom::Adopt(std::string_view workload, const GangToSeat& gang) {
   return impl_->Adopt(workload, gang);
 }
@@ -475,12 +484,34 @@ int64_t Reservation::Lacking() const {
 void Reservation::SetNeeded(const std::vector<std::pair<std::string, int64_t>>& pods) {
   if (holding_ != nullptr) room_->SetNeeded(holding_, pods);
 }
-void Reservation::Lift() const {
-  if (holding_ != nullptr) room_->Lift(holding_);
+
+// ---- RoomAsker ----------------------------------------------------------------------------------
+
+RoomAsker::RoomAsker(MachineRoom* room) : impl_(std::make_unique<RoomAskerImpl>(room->impl_.get())) {}
+RoomAsker::~RoomAsker() = default;
+
+bool RoomAsker::on() const { return impl_->room()->on(); }
+bool RoomAsker::Checks(const std::vector<std::string>& flavors) const { return impl_->room()->Checks(flavors); }
+RoomAnswer RoomAsker::Ask(const GangToSeat& gang, RoomView view) { return impl_->Ask(gang, view, true); }
+bool RoomAsker::Fits(const GangToSeat& gang, RoomView view) { return impl_->Ask(gang, view, false).fits; }
+void RoomAsker::Lift(const Reservation& reservation) {
+  if (reservation.holding_ != nullptr) impl_->Lift(reservation.holding_);
 }
-void Reservation::PutBack() const {
-  if (holding_ != nullptr) room_->PutBack(holding_);
+void RoomAsker::PutBack(const Reservation& reservation) {
+  if (reservation.holding_ != nullptr) impl_->PutBack(reservation.holding_);
 }
-bool Reservation::Holds() const { return holding_ == nullptr || room_->Holds(*holding_); }
+bool RoomAsker::Holds(const Reservation& reservation) {
+  return reservation.holding_ == nullptr || impl_->Holds(*reservation.holding_);
+}
+std::optional<Reservation> RoomAsker::Reserve(std::string_view workload, const GangToSeat& gang) {
+  return impl_->Take(workload, gang, true);
+}
+std::optional<Reservation> RoomAsker::Keep(std::string_view workload, const GangToSeat& gang) {
+  return impl_->Take(workload, gang, false);
+}
+std::optional<FutureRoom> RoomAsker::KeepFuture(std::string_view workload, const GangToSeat& gang,
+                                                const GangEnds& ends) {
+  return impl_->KeepFuture(workload, gang, ends);
+}
 
 }  // namespace muster::gang

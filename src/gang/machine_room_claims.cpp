@@ -4,6 +4,7 @@
 
 #include "machine_room_impl.h"
 #include "muster/core/check.h"
+#include "room_asker_impl.h"
 
 namespace muster::gang {
 
@@ -48,9 +49,9 @@ bool MachineRoomImpl::IsThere(const BookSnapshot& book, const MachinePlace& plac
   return book.Contains(place.machine) && book.Incarnation(place.machine) == place.incarnation;
 }
 
-void MachineRoomImpl::MoveOnTrial(const Holding& holding, bool out) {
+void RoomAskerImpl::MoveOnTrial(const Holding& holding, bool out) {
   StepBatch moves;
-  ForEachHeld(holding, [&](const Needs& needs, const MachinePlace& place, Book books) {
+  room_->ForEachHeld(holding, [&](const Needs& needs, const MachinePlace& place, Book books) {
     if (!Has(books, Book::kPlanned)) return;
     moves.Add(needs, place, out ? Book::kNone : Book::kPlanned, out ? Book::kPlanned : Book::kNone);
   });
@@ -131,7 +132,8 @@ MachineRoomImpl::MachineState MachineRoomImpl::StateOf(const BookSnapshot& book,
 
 bool MachineRoomImpl::Change(std::span<const MachineEdit> edits, std::span<const ClaimStep> steps, bool quiet) {
   if (edits.empty() && steps.empty()) return true;
-  trial_.reset();
+  MUSTER_CHECK(!shared_);
+  for (RoomAskerImpl* asker : askers_) asker->Renew();
   std::map<uint32_t, MachineState> before;
   const auto note = [&](MachineIndex machine) {
     if (!quiet && !before.contains(machine.value)) before.emplace(machine.value, StateOf(Root(), machine));
@@ -163,6 +165,7 @@ bool MachineRoomImpl::Change(std::span<const MachineEdit> edits, std::span<const
 
 void MachineRoomImpl::Flush() {
   if (dirty_nodes_.empty() && relabeled_nodes_.empty() && dirty_workloads_.empty() && given_.empty()) return;
+  MUSTER_CHECK(!shared_);
   const uint64_t gains_before = gains_;
   const std::set<std::string> nodes = std::exchange(dirty_nodes_, {});
   std::set<std::string> relabeled = std::exchange(relabeled_nodes_, {});
@@ -312,8 +315,8 @@ void MachineRoomImpl::SeatMissing(Holding* claim) {
     pods.count = part.missing;
     if (pods.topology.has_value()) pods.topology = LeftInDomains(*claim, part);
     const GangToSeat gang{std::move(pods)};
-    for (const Wanted& wanted : WantedOf(gang)) {
-      const GangPlacement placement{{part.needs, SeatSome(wanted, Root(), Book::kBoth)}};
+    for (const RoomAskerImpl::Wanted& wanted : own_->WantedOf(gang)) {
+      const GangPlacement placement{{part.needs, own_->SeatSome(wanted, Root(), Book::kBoth)}};
       const ClaimStep step{&placement, Book::kBoth, Book::kNone, true};
       if (placement[0].places.empty() || !Change({}, {&step, 1}, true)) continue;
       for (const MachinePlace& place : placement[0].places) AddPlace(place, &part.places);
@@ -364,7 +367,7 @@ int64_t MachineRoomImpl::PodsWithoutRoom(const Holding::Part& part, const Machin
   const BookSnapshot& book = Root();
   const Chunk& chunk = *book.Find(place.machine);
   const uint32_t slot = place.machine.value % kChunkMachines;
-  const ClassFilter& filter = FilterOf(part.pods.shape, part.pods.flavors);
+  const ClassFilter& filter = own_->FilterOf(part.pods.shape, part.pods.flavors);
   if ((chunk.block->open >> slot & 1) == 0 || !filter.Admits(chunk.block->machine_class[slot])) return place.pods;
   int64_t pods = 0;
   for (const Need& need : part.needs) {
@@ -399,31 +402,31 @@ Reservation MachineRoomImpl::Register(std::unique_ptr<Holding> holding) {
   return {this, held};
 }
 
-std::optional<Reservation> MachineRoomImpl::Take(std::string_view workload, const GangToSeat& gang, bool claim) {
-  if (!on_) return Reservation(this, nullptr);
-  Mention(gang);
-  Flush();
-  std::unique_ptr<Holding> holding = MakeHolding(workload, gang, claim);
+std::optional<Reservation> RoomAskerImpl::Take(std::string_view workload, const GangToSeat& gang, bool claim) {
+  if (!room_->on_) return Reservation(room_, nullptr);
+  room_->Mention(gang);
+  room_->Flush();
+  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, claim);
   Seating seating;
   do {  // again where somebody else was first
     seating = Seat(gang, Present(), holding->books, true);
     if (!seating.answer.fits) return std::nullopt;
   } while (!TakePlaces(seating.placement, holding->books));
   for (size_t i = 0; i < gang.size(); ++i) holding->parts[i].places = std::move(seating.placement[i].places);
-  if (claim) SetLeftOver(holding->workload, true);
-  ++reservations_;
-  return Register(std::move(holding));
+  if (claim) room_->SetLeftOver(holding->workload, true);
+  ++room_->reservations_;
+  return room_->Register(std::move(holding));
 }
 
 // One change, in which what is lifted is not there.
-bool MachineRoomImpl::TakePlaces(const GangPlacement& placement, Book books) {
+bool RoomAskerImpl::TakePlaces(const GangPlacement& placement, Book books) {
   const bool any =
       std::any_of(placement.begin(), placement.end(), [](const auto& pods) { return !pods.places.empty(); });
   if (!any) return true;
   StepBatch out;
   StepBatch back;
   for (const Holding* holding : lifted_) {
-    ForEachHeld(*holding, [&](const Needs& needs, const MachinePlace& place, Book held) {
+    room_->ForEachHeld(*holding, [&](const Needs& needs, const MachinePlace& place, Book held) {
       if (!Has(held, Book::kPlanned)) return;
       out.Add(needs, place, Book::kNone, Book::kPlanned);
       back.Add(needs, place, Book::kPlanned, Book::kNone);
@@ -433,7 +436,7 @@ bool MachineRoomImpl::TakePlaces(const GangPlacement& placement, Book books) {
   out.AddTo(&steps);
   steps.push_back({&placement, books, Book::kNone, true});
   back.AddTo(&steps);
-  return Change({}, steps, true);
+  return room_->Change({}, steps, true);
 }
 
 // Whether the pods that it has now are of an admission before the present one.
@@ -541,7 +544,8 @@ void MachineRoomImpl::Validate() const {
       MUSTER_CHECK_MSG(book.Room(Book::kPlanned, *node.machine, resource) == there - planned, name);
     }
   }
-  MUSTER_CHECK(machines == book.machines && lifted_.empty());
+  MUSTER_CHECK(machines == book.machines);
+  for (const RoomAskerImpl* asker : askers_) MUSTER_CHECK(!asker->lifts());
   ValidateFacts();
 }
 

@@ -11,6 +11,7 @@
 #include "fit_scan.h"
 #include "machine_room_impl.h"
 #include "muster/core/check.h"
+#include "room_asker_impl.h"
 
 namespace muster::gang {
 
@@ -57,10 +58,10 @@ std::vector<MachineRoomImpl::Occupants> MachineRoomImpl::MachinesByEnd(const Gan
   return machines;
 }
 
-std::unique_ptr<MachineRoomImpl::EmptyBook> MachineRoomImpl::EmptyButKept(const std::vector<Occupants>& machines,
-                                                                          size_t count, const Holding* except) {
+std::unique_ptr<SomeBook> MachineRoomImpl::EmptyButKept(const std::vector<Occupants>& machines, size_t count,
+                                                        const Holding* except) {
   const BookSnapshot& root = Root();
-  auto out = std::make_unique<EmptyBook>();
+  auto out = std::make_unique<SomeBook>();
   std::vector<uint64_t> open(root.chunks());
   for (size_t i = 0; i < count; ++i) {
     const uint32_t machine = machines[i].machine.value;
@@ -113,26 +114,27 @@ bool MachineRoomImpl::KeepsFutureIn(const GangToSeat& gang) const {
   });
 }
 
-std::optional<FutureRoom> MachineRoomImpl::KeepFuture(std::string_view workload, const GangToSeat& gang,
-                                                      const GangEnds& ends) {
-  if (!on_) return std::nullopt;
-  Mention(gang);
-  Flush();
+std::optional<FutureRoom> RoomAskerImpl::KeepFuture(std::string_view workload, const GangToSeat& gang,
+                                                    const GangEnds& ends) {
+  if (!room_->on_) return std::nullopt;
+  room_->Mention(gang);
+  room_->Flush();
   const bool placed = std::any_of(gang.begin(), gang.end(), [](const auto& pods) { return pods.topology.has_value(); });
-  if (placed || KeepsFutureIn(gang)) return std::nullopt;
-  std::vector<Occupants> machines = MachinesByEnd(ends);
+  if (placed || room_->KeepsFutureIn(gang)) return std::nullopt;
+  std::vector<MachineRoomImpl::Occupants> machines = room_->MachinesByEnd(ends);
   // Whoever waits there for others to leave needs their room, and what is booked below zero would hide it.
   std::set<uint32_t> awaited;
-  for (const auto& [kept, owned] : kept_) {
+  for (const auto& [kept, owned] : room_->kept_) {
     if (kept->future) continue;
     for (const Holding::Part& part : kept->parts) {
       for (const MachinePlace& place : part.places) awaited.insert(place.machine.value);
     }
   }
-  std::erase_if(machines, [&](const Occupants& occupants) { return awaited.contains(occupants.machine.value); });
+  std::erase_if(machines,
+                [&](const MachineRoomImpl::Occupants& occupants) { return awaited.contains(occupants.machine.value); });
   // The fewest of them, from the first on, that would do.
   const auto seat = [&](size_t count) {
-    const std::unique_ptr<EmptyBook> empty = EmptyButKept(machines, count, nullptr);
+    const std::unique_ptr<SomeBook> empty = room_->EmptyButKept(machines, count, nullptr);
     return Seat(gang, empty->book, Book::kBoth, false);
   };
   Seating found = seat(machines.size());
@@ -148,35 +150,35 @@ std::optional<FutureRoom> MachineRoomImpl::KeepFuture(std::string_view workload,
       too_few = middle;
     }
   }
-  std::unique_ptr<Holding> holding = MakeHolding(workload, gang, false);
+  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, false);
   holding->future = true;
   const ClaimStep step{&found.placement, Book::kPlanned, Book::kNone, false};
-  (void)Change({}, {&step, 1}, true);
+  (void)room_->Change({}, {&step, 1}, true);
   std::set<uint32_t> used;
   for (size_t i = 0; i < gang.size(); ++i) {
     holding->parts[i].places = std::move(found.placement[i].places);
     for (const MachinePlace& place : holding->parts[i].places) used.insert(place.machine.value);
   }
   WallTime free_at;
-  for (const Occupants& occupants : machines) {
+  for (const MachineRoomImpl::Occupants& occupants : machines) {
     if (used.contains(occupants.machine.value)) free_at = std::max(free_at, occupants.end);
   }
-  ++reservations_;
-  return FutureRoom{Register(std::move(holding)), static_cast<int64_t>(used.size()),
+  ++room_->reservations_;
+  return FutureRoom{room_->Register(std::move(holding)), static_cast<int64_t>(used.size()),
                     free_at == kNever ? WallTime{} : free_at};
 }
 
-bool MachineRoomImpl::FutureHolds(const Holding& holding) {
+bool RoomAskerImpl::FutureHolds(const Holding& holding) {
   const BookSnapshot& root = Root();
-  std::vector<Occupants> machines;
+  std::vector<MachineRoomImpl::Occupants> machines;
   GangPlacement placement;
   for (const Holding::Part& part : holding.parts) {
-    if (part.places.empty() || !Checks(part.pods.flavors)) continue;
+    if (part.places.empty() || !room_->Checks(part.pods.flavors)) continue;
     const ClassFilter& filter = FilterOf(part.pods.shape, part.pods.flavors);
     placement.push_back({part.needs, {}});
     for (const MachinePlace& place : part.places) {
       const Chunk* chunk = root.Find(place.machine);
-      if (chunk == nullptr || !IsThere(root, place)) return false;
+      if (chunk == nullptr || !MachineRoomImpl::IsThere(root, place)) return false;
       const uint32_t slot = place.machine.value % kChunkMachines;
       const bool open = (chunk->block->open >> slot & 1) != 0;
       if (!open || !filter.Admits(chunk->block->machine_class[slot])) return false;
@@ -184,7 +186,7 @@ bool MachineRoomImpl::FutureHolds(const Holding& holding) {
       machines.push_back({place.machine, {}, 0});
     }
   }
-  const std::unique_ptr<EmptyBook> empty = EmptyButKept(machines, machines.size(), &holding);
+  const std::unique_ptr<SomeBook> empty = room_->EmptyButKept(machines, machines.size(), &holding);
   BookEditor scratch(empty->book, 0);
   return scratch.Apply({&placement, Book::kPlanned, Book::kNone, true});
 }

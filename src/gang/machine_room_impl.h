@@ -93,11 +93,22 @@ class StepBatch {
   std::map<std::pair<Book, Book>, GangPlacement> moves_;  // by what is taken, given
 };
 
+// A book that nobody else sees.
+struct SomeBook {
+  std::deque<Chunk> chunks;
+  std::deque<MachineBlock> blocks;
+  OwnSpine spine;
+  BookSnapshot book;
+};
+
+class RoomAskerImpl;
+
 class MachineRoomImpl {
  public:
   using Holding = Reservation::Holding;
 
-  explicit MachineRoomImpl(bool on) : on_(on), user_(&book_) { MUSTER_CHECK(Resource("pods") == kPodSlots); }
+  explicit MachineRoomImpl(bool on);
+  ~MachineRoomImpl();
 
   bool on() const { return on_; }
 
@@ -109,6 +120,8 @@ class MachineRoomImpl {
   void SetFlavor(const std::string& name, FlavorMachines flavor);
   void RemoveFlavor(std::string_view name);
   bool Checks(const std::vector<std::string>& flavors) const;
+  void Announce(const Shape& shape);
+  void Share(bool shared);
   std::vector<std::string> TakeGained();
   std::vector<std::string> TakeLackChanged();
   RoomCounts counts() const;
@@ -119,60 +132,24 @@ class MachineRoomImpl {
   std::vector<FlavorRoom> RoomOf(std::string_view flavor, const std::vector<std::string>& resources,
                                  const std::vector<int64_t>& sizes);
 
-  // ---- places (machine_room_seats.cpp)
-  RoomAnswer Ask(const GangToSeat& gang, RoomView view, bool explain);
-
   // ---- what gangs hold (machine_room_claims.cpp)
-  std::optional<Reservation> Take(std::string_view workload, const GangToSeat& gang, bool claim);
-  uint64_t refusals() const { return refusals_; }
+  uint64_t refusals() const;
   Reservation Adopt(std::string_view workload, const GangToSeat& gang);
-  std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
   void Release(Holding* holding, bool quiet);
   void SetLeaving(Holding* holding, bool leaving);
   void SetLeftOver(const std::string& workload, bool left_over);
   void SetNeeded(Holding* holding, const std::vector<std::pair<std::string, int64_t>>& pods);
-  void Lift(const Holding* holding);
-  void PutBack(const Holding* holding);
-  bool Holds(const Holding& holding);
   void AddToHash(StateHash* hash) const;
   void Validate() const;
 
  private:
-  // Places for a whole gang: by pod set, as given.
-  struct Seating {
-    RoomAnswer answer;
-    GangPlacement placement;
-  };
-  // One pod set, as a search takes it.
-  struct Wanted {
-    size_t at = 0;
-    const PodSetToSeat* pods = nullptr;
-    PodSetRequest request;
-    const TopologyAssignment* topology = nullptr;
-  };
-  struct FilterKey {
-    ShapePtr shape;
-    std::vector<std::string> flavors;
-    friend bool operator<(const FilterKey& a, const FilterKey& b) {
-      return a.shape != b.shape ? a.shape.get() < b.shape.get() : a.flavors < b.flavors;
-    }
-  };
-  struct CachedFilter {
-    uint64_t version = 0;
-    ClassFilter filter;
-  };
+  friend class RoomAskerImpl;
+
   // As far as somebody might gain by it.
   struct MachineState {
     bool open = false;
     MachineClass machine_class;
     std::vector<int64_t> room;  // by resource: what is free, and what of that is for anybody
-  };
-  struct EmptyBook {
-    uint64_t version = 0;
-    std::deque<Chunk> chunks;
-    std::deque<MachineBlock> blocks;
-    OwnSpine spine;
-    BookSnapshot book;
   };
   // What gangs have on a machine.
   struct Occupants {
@@ -205,7 +182,6 @@ class MachineRoomImpl {
   void Mention(const std::string& label);
   ClassRecord ClassOf(const Node& node) const;
   void SetClass(NodeRecord* node);
-  const ClassFilter& FilterOf(const ShapePtr& shape, const std::vector<std::string>& flavors);
   // Nothing: machines of the class would do, if they are open and have room.
   std::optional<RoomLack> LackOf(const ClassRecord& machine_class, const Shape& shape,
                                  const std::vector<std::string>& flavors) const;
@@ -222,31 +198,14 @@ class MachineRoomImpl {
   static MachineState StateOf(const BookSnapshot& book, MachineIndex machine);
   // `quiet`: nobody gains by it. RETURNS: false where a step that must fit does not.
   bool Change(std::span<const MachineEdit> edits, std::span<const ClaimStep> steps, bool quiet);
-  const BookSnapshot& Root();
-  // With what is lifted out of it.
-  const BookSnapshot& Present();
-  const BookSnapshot& Empty();
-  void MoveOnTrial(const Holding& holding, bool out);
+  const BookSnapshot& Root() { return user_.Read(); }
 
-  // ---- places
-  std::vector<Wanted> WantedOf(const GangToSeat& gang);
-  // `explain`: where they do not fit, the answer says why.
-  Seating Seat(const GangToSeat& gang, const BookSnapshot& book, Book books, bool explain);
   // ---- what others will leave (machine_room_future.cpp)
   // The machines that are open, those first whose occupants go first.
   std::vector<Occupants> MachinesByEnd(const GangEnds& ends) const;
   // Strangers' pods and what is kept count as there, but for `except`; of the machines, the first `count` as open.
-  std::unique_ptr<EmptyBook> EmptyButKept(const std::vector<Occupants>& machines, size_t count, const Holding* except);
-  bool FutureHolds(const Holding& holding);
+  std::unique_ptr<SomeBook> EmptyButKept(const std::vector<Occupants>& machines, size_t count, const Holding* except);
   bool KeepsFutureIn(const GangToSeat& gang) const;
-  // As many pods as have a place, where they are to be.
-  std::vector<MachinePlace> SeatSome(const Wanted& wanted, const BookSnapshot& book, Book books);
-  std::vector<MachinePlace> SeatInDomains(const Wanted& wanted, const BookSnapshot& book, Book books);
-  // Pod set after pod set, as many as there are places for; says what is in the way of the first that lacks some.
-  Seating SeatInTurn(const std::vector<Wanted>& wanted, const BookSnapshot& book, Book books, bool proven);
-  // Would it, if nothing were kept for others?
-  bool FitsWithoutKept(const GangToSeat& gang, Book books);
-  RoomProblem ProblemOf(const Wanted& wanted, const BookSnapshot& book, Book books, int64_t placed);
 
   // ---- what gangs hold
   // Calls visit(needs, place, books) for each place of it, and for what its pods hold.
@@ -254,7 +213,6 @@ class MachineRoomImpl {
   void ForEachHeld(const Holding& holding, F visit) const;
   std::unique_ptr<Holding> MakeHolding(std::string_view workload, const GangToSeat& gang, bool claim);
   Reservation Register(std::unique_ptr<Holding> holding);
-  bool TakePlaces(const GangPlacement& placement, Book books);
   void Reconcile(const std::string& workload, StepBatch* steps);
   // RETURNS: the machines of pods that have come to hold something.
   std::vector<MachineIndex> ReconcilePods(const std::string& workload, const Holding* claim, StepBatch* steps);
@@ -291,7 +249,6 @@ class MachineRoomImpl {
   std::vector<const ClassRecord*> classes_;  // by id; null: free
   std::map<uint32_t, int64_t> machines_of_class_;
   uint64_t classes_version_ = 1;
-  std::map<FilterKey, CachedFilter> filters_;
 
   absl::btree_map<std::string, std::unique_ptr<Holding>> claims_;
   std::map<const Holding*, std::unique_ptr<Holding>> kept_;
@@ -308,15 +265,13 @@ class MachineRoomImpl {
   std::set<uint32_t> gained_;
   uint64_t gains_ = 0;  // ever
   bool all_gained_ = false;
-  std::vector<const Holding*> lifted_;
-  const BookSnapshot* root_ = nullptr;  // that `trial_` is made of
-  std::unique_ptr<BookEditor> trial_;   // never published
   uint64_t capacity_version_ = 1;
   uint64_t facts_version_ = 1;
-  std::unique_ptr<EmptyBook> empty_;
   uint64_t reservations_ = 0;
-  uint64_t searches_ = 0;
-  uint64_t refusals_ = 0;
+
+  bool shared_ = false;
+  std::vector<RoomAskerImpl*> askers_;
+  const std::unique_ptr<RoomAskerImpl> own_;  // of what follows from events; it lifts nothing
 };
 
 }  // namespace muster::gang

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "fit_scan.h"
-#include "machine_room_impl.h"
+#include "room_asker_impl.h"
 
 namespace muster::gang {
 
@@ -24,14 +24,20 @@ void TakeFound(const Needs& needs, std::vector<MachinePlace> places, Book books,
 
 }  // namespace
 
+RoomAskerImpl::RoomAskerImpl(MachineRoomImpl* room) : room_(room), user_(&room->book_) {
+  room_->askers_.push_back(this);
+}
+
+RoomAskerImpl::~RoomAskerImpl() { std::erase(room_->askers_, this); }
+
 // ---- books --------------------------------------------------------------------------------------
 
-const BookSnapshot& MachineRoomImpl::Root() {
+const BookSnapshot& RoomAskerImpl::Root() {
   if (trial_ == nullptr) root_ = &user_.Read();
   return *root_;
 }
 
-const BookSnapshot& MachineRoomImpl::Present() {
+const BookSnapshot& RoomAskerImpl::Present() {
   if (lifted_.empty()) return Root();
   if (trial_ == nullptr) {
     const BookSnapshot& root = Root();
@@ -41,11 +47,11 @@ const BookSnapshot& MachineRoomImpl::Present() {
   return trial_->Current();
 }
 
-const BookSnapshot& MachineRoomImpl::Empty() {
-  if (empty_ != nullptr && empty_->version == capacity_version_) return empty_->book;
+const BookSnapshot& RoomAskerImpl::Empty() {
+  if (empty_ != nullptr && empty_as_of_ == room_->capacity_version_) return empty_->book;
   const BookSnapshot& root = Root();
-  empty_ = std::make_unique<EmptyBook>();
-  empty_->version = capacity_version_;
+  empty_ = std::make_unique<SomeBook>();
+  empty_as_of_ = room_->capacity_version_;
   empty_->book.machines = root.machines;
   for (const Chunk* chunk : root.spine) {
     const MachineBlock& block = empty_->blocks.emplace_back(*chunk->block);
@@ -60,12 +66,12 @@ const BookSnapshot& MachineRoomImpl::Empty() {
   return empty_->book;
 }
 
-void MachineRoomImpl::Lift(const Holding* holding) {
+void RoomAskerImpl::Lift(const Holding* holding) {
   lifted_.push_back(holding);
   if (trial_ != nullptr) MoveOnTrial(*holding, true);
 }
 
-void MachineRoomImpl::PutBack(const Holding* holding) {
+void RoomAskerImpl::PutBack(const Holding* holding) {
   lifted_.erase(std::find(lifted_.begin(), lifted_.end(), holding));
   if (lifted_.empty()) {
     trial_.reset();
@@ -76,14 +82,10 @@ void MachineRoomImpl::PutBack(const Holding* holding) {
 
 // ---- questions ----------------------------------------------------------------------------------
 
-void MachineRoomImpl::Mention(const GangToSeat& gang) {
-  for (const PodSetToSeat& pods : gang) Mention(*pods.shape);
-}
-
-RoomAnswer MachineRoomImpl::Ask(const GangToSeat& gang, RoomView view, bool explain) {
-  if (!on_) return {};
-  Mention(gang);
-  Flush();
+RoomAnswer RoomAskerImpl::Ask(const GangToSeat& gang, RoomView view, bool explain) {
+  if (!room_->on_) return {};
+  room_->Mention(gang);
+  room_->Flush();
   const BookSnapshot& book = view == RoomView::kEmpty ? Empty() : Present();
   const Book books = view == RoomView::kPlanned ? Book::kPlanned : Book::kBoth;
   RoomAnswer answer = Seat(gang, book, books, explain).answer;
@@ -91,9 +93,9 @@ RoomAnswer MachineRoomImpl::Ask(const GangToSeat& gang, RoomView view, bool expl
   return answer;
 }
 
-bool MachineRoomImpl::FitsWithoutKept(const GangToSeat& gang, Book books) {
+bool RoomAskerImpl::FitsWithoutKept(const GangToSeat& gang, Book books) {
   std::vector<const Holding*> kept;
-  for (const auto& [holding, owned] : kept_) {
+  for (const auto& [holding, owned] : room_->kept_) {
     if (std::find(lifted_.begin(), lifted_.end(), holding) == lifted_.end()) kept.push_back(holding);
   }
   if (kept.empty()) return false;
@@ -103,18 +105,18 @@ bool MachineRoomImpl::FitsWithoutKept(const GangToSeat& gang, Book books) {
   return fits;
 }
 
-bool MachineRoomImpl::Holds(const Holding& holding) {
-  Flush();
+bool RoomAskerImpl::Holds(const Holding& holding) {
+  room_->Flush();
   if (holding.future) return FutureHolds(holding);
   const BookSnapshot& book = Present();
   BookEditor scratch(book, 0);
   GangPlacement placement;
   for (const Holding::Part& part : holding.parts) {
-    if (part.places.empty() || !Checks(part.pods.flavors)) continue;
+    if (part.places.empty() || !room_->Checks(part.pods.flavors)) continue;
     const ClassFilter& filter = FilterOf(part.pods.shape, part.pods.flavors);
     placement.push_back({part.needs, {}});
     for (const MachinePlace& place : part.places) {
-      if (!IsThere(book, place)) return false;
+      if (!MachineRoomImpl::IsThere(book, place)) return false;
       placement.back().places.push_back(book.PlaceOn(place.machine, place.pods));
       if (!filter.Admits(placement.back().places.back().machine_class)) return false;
     }
@@ -122,23 +124,37 @@ bool MachineRoomImpl::Holds(const Holding& holding) {
   return scratch.Apply({&placement, Book::kPlanned, Book::kNone, true});
 }
 
+// REQUIRES: all flavors are known; all that the shape looks at was mentioned, and is in the book.
+const ClassFilter& RoomAskerImpl::FilterOf(const ShapePtr& shape, const std::vector<std::string>& flavors) {
+  constexpr size_t kFiltersMax = 4096;  // of shapes that have gone; made again when asked for
+  if (filters_.size() >= kFiltersMax) filters_.clear();
+  CachedFilter& cached = filters_[{shape, flavors}];
+  if (cached.version == room_->classes_version_) return cached.filter;
+  const std::vector<const ClassRecord*>& classes = room_->classes_;
+  std::vector<MachineClass> admitted;
+  for (uint32_t id = 0; id < classes.size(); ++id) {
+    if (classes[id] != nullptr && !room_->LackOf(*classes[id], *shape, flavors).has_value()) admitted.push_back({id});
+  }
+  cached = {room_->classes_version_, ClassFilter(admitted)};
+  return cached.filter;
+}
+
 // ---- places -------------------------------------------------------------------------------------
 
-std::vector<MachineRoomImpl::Wanted> MachineRoomImpl::WantedOf(const GangToSeat& gang) {
+std::vector<RoomAskerImpl::Wanted> RoomAskerImpl::WantedOf(const GangToSeat& gang) {
   std::vector<Wanted> wanted;
   for (size_t i = 0; i < gang.size(); ++i) {
     const PodSetToSeat& pods = gang[i];
-    if (pods.count <= 0 || !Checks(pods.flavors)) continue;
+    if (pods.count <= 0 || !room_->Checks(pods.flavors)) continue;
     wanted.push_back({i,
                       &pods,
-                      {NeedsOf(pods.shape->OnNode()), pods.count, FilterOf(pods.shape, pods.flavors)},
+                      {room_->NeedsOf(pods.shape->OnNode()), pods.count, FilterOf(pods.shape, pods.flavors)},
                       pods.topology.has_value() ? &*pods.topology : nullptr});
   }
   return wanted;
 }
 
-MachineRoomImpl::Seating MachineRoomImpl::Seat(const GangToSeat& gang, const BookSnapshot& book, Book books,
-                                               bool explain) {
+RoomAskerImpl::Seating RoomAskerImpl::Seat(const GangToSeat& gang, const BookSnapshot& book, Book books, bool explain) {
   Seating out;
   out.placement.resize(gang.size());
   const std::vector<Wanted> wanted = WantedOf(gang);
@@ -182,8 +198,8 @@ MachineRoomImpl::Seating MachineRoomImpl::Seat(const GangToSeat& gang, const Boo
   return out;
 }
 
-MachineRoomImpl::Seating MachineRoomImpl::SeatInTurn(const std::vector<Wanted>& wanted, const BookSnapshot& book,
-                                                     Book books, bool proven) {
+RoomAskerImpl::Seating RoomAskerImpl::SeatInTurn(const std::vector<Wanted>& wanted, const BookSnapshot& book,
+                                                 Book books, bool proven) {
   Seating out;
   out.placement.resize(wanted.back().at + 1);
   out.answer.checked = true;
@@ -203,7 +219,7 @@ MachineRoomImpl::Seating MachineRoomImpl::SeatInTurn(const std::vector<Wanted>& 
   return out;
 }
 
-std::vector<MachinePlace> MachineRoomImpl::SeatSome(const Wanted& wanted, const BookSnapshot& book, Book books) {
+std::vector<MachinePlace> RoomAskerImpl::SeatSome(const Wanted& wanted, const BookSnapshot& book, Book books) {
   if (wanted.topology != nullptr) return SeatInDomains(wanted, book, books);
   GangRequest request;
   request.books = books;
@@ -217,9 +233,9 @@ std::vector<MachinePlace> MachineRoomImpl::SeatSome(const Wanted& wanted, const 
   return found.placement.empty() ? std::vector<MachinePlace>() : std::move(found.placement[0].places);
 }
 
-std::vector<MachinePlace> MachineRoomImpl::SeatInDomains(const Wanted& wanted, const BookSnapshot& book, Book books) {
+std::vector<MachinePlace> RoomAskerImpl::SeatInDomains(const Wanted& wanted, const BookSnapshot& book, Book books) {
   std::map<std::vector<std::string>, std::vector<MachineIndex>> machines;
-  for (const auto& [name, record] : nodes_) {
+  for (const auto& [name, record] : room_->nodes_) {
     if (!record.known || !record.machine.has_value()) continue;
     std::vector<std::string> values;
     for (const std::string& level : wanted.topology->levels) {
@@ -245,26 +261,26 @@ std::vector<MachinePlace> MachineRoomImpl::SeatInDomains(const Wanted& wanted, c
 }
 
 // Of what is asked for, the resource that most machines lack; of equals the later name, pod slots last.
-RoomProblem MachineRoomImpl::ProblemOf(const Wanted& wanted, const BookSnapshot& book, Book books, int64_t placed) {
+RoomProblem RoomAskerImpl::ProblemOf(const Wanted& wanted, const BookSnapshot& book, Book books, int64_t placed) {
   RoomProblem problem;
   problem.placed = placed;
   problem.wanted = wanted.request.count;
   const Missing missing = WhatIsMissing(book, wanted.request, books);
   if (missing.admitted == 0) {
-    problem.lack = WhyNoMachine(*wanted.pods);
+    problem.lack = room_->WhyNoMachine(*wanted.pods);
     return problem;
   }
   if (wanted.topology != nullptr) problem.lack = RoomLack::kDomain;
   const auto rank = [this](const Shortage& shortage) {
     return std::tuple(shortage.machines_without, shortage.resource != kPodSlots,
-                      std::string_view(NameOf(shortage.resource)));
+                      std::string_view(room_->NameOf(shortage.resource)));
   };
   const auto worst = std::max_element(missing.shortages.begin(), missing.shortages.end(),
                                       [&](const Shortage& a, const Shortage& b) { return rank(a) < rank(b); });
-  problem.resource = NameOf(worst->resource);
+  problem.resource = room_->NameOf(worst->resource);
   problem.needed = Amount{worst->needed};
   problem.largest = Amount{std::max(worst->largest, int64_t{0})};
-  problem.node = machine_names_[worst->largest_on.value];
+  problem.node = room_->machine_names_[worst->largest_on.value];
   return problem;
 }
 

@@ -5,6 +5,7 @@
 #include "fit_scan.h"
 #include "machine_room_impl.h"
 #include "muster/core/check.h"
+#include "room_asker_impl.h"
 
 namespace muster::gang {
 
@@ -50,7 +51,7 @@ std::vector<FlavorRoom> MachineRoomImpl::RoomOf(std::string_view flavor, const s
     const auto known = resource_ids_.find(resources[i]);
     if (known != resource_ids_.end()) columns.push_back({known->second, &sizes, &out[i]});
   }
-  const ClassFilter& filter = FilterOf(record->second.tolerant, {record->first});
+  const ClassFilter& filter = own_->FilterOf(record->second.tolerant, {record->first});
   for (const Chunk* chunk : user_.Read().spine) {
     for (uint64_t rest = AdmittedMachines(*chunk->block, filter); rest != 0; rest &= rest - 1) {
       const auto slot = static_cast<uint32_t>(std::countr_zero(rest));

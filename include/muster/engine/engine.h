@@ -455,6 +455,9 @@ struct EngineOptions {
   // are reserved for it, as many as it needs, at most once in each flavor, and what small gangs leave there is not for
   // the next small ones, but for those that will have ended before all machines can be free. 0: never.
   Duration reserve_after{0};
+  // Threads that nominate in a pass: those of several trees at once, on what there is before any of them decides. How
+  // many there are changes no decision. 1: the caller alone; more wait, while nothing is decided. REQUIRES: at least 1
+  int deciders = 1;
 };
 
 class EngineSet {

@@ -19,7 +19,8 @@
 // then, or since they were found running, get what there is.
 //
 // Source: design decisions 3, 4, 5. Units: Amount's.
-// Threading: needs external synchronisation; the book below it is shared without.
+// Threading: needs external synchronisation, but for askers while the room is shared; the book below it is shared
+// without.
 #pragma once
 
 #include <cstdint>
@@ -129,7 +130,7 @@ struct RoomCounts {
   int64_t nodes = 0;
   uint64_t reservations = 0;  // gangs and kept rooms that got their places, ever
   uint64_t commits = 0;       // changes of the book, ever
-  uint64_t searches = 0;      // ever
+  uint64_t searches = 0;      // of all askers there are
 };
 
 // When a gang that runs will have ended at the latest; unset: nobody knows.
@@ -137,6 +138,7 @@ using GangEnds = std::function<WallTime(const std::string& workload)>;
 
 class Reservation;
 class MachineRoomImpl;
+class RoomAskerImpl;
 struct FutureRoom;
 
 class MachineRoom {
@@ -158,23 +160,14 @@ class MachineRoom {
   void SetFlavor(const std::string& name, FlavorMachines flavor);
   void RemoveFlavor(std::string_view name);
 
-  // ---- questions
   bool Checks(const std::vector<std::string>& flavors) const;
-  RoomAnswer Ask(const GangToSeat& gang, RoomView view);
-  // The same without saying why not.
-  bool Fits(const GangToSeat& gang, RoomView view);
+  // Pods of that shape will be asked about.
+  void Announce(const Shape& shape);
+  // Books what was told, and from now on askers may ask on threads of their own, of announced shapes alone; nothing is
+  // to be told, taken or given back until nobody asks any more, and this is said with false.
+  void Share(bool shared);
 
   // ---- what gangs hold. A workload has one claim at a time.
-  // Takes a place for each pod, in both books, as one change of the book. RETURNS: nothing where not all have one.
-  std::optional<Reservation> Reserve(std::string_view workload, const GangToSeat& gang);
-  // Likewise in the planned book, for a workload that waits for others to leave.
-  std::optional<Reservation> Keep(std::string_view workload, const GangToSeat& gang);
-  // Likewise, of what those who run there will leave, whenever that is: next to what is kept for others, on the
-  // machines that will be rid of them first, as far as `ends` tells, else with the fewest pods of gangs. More than
-  // there is may be taken in the planned book by that, so that nobody else comes there before it has gone down.
-  // RETURNS: nothing where not all have a place on machines that are empty but for strangers' pods, or some are to be
-  // in a topology; or such room is kept in one of the flavors already.
-  std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
   // Of a gang that runs already: it gets what places there are.
   Reservation Adopt(std::string_view workload, const GangToSeat& gang);
 
@@ -190,7 +183,7 @@ class MachineRoom {
   // By resource, as given; as last booked: asking changes nothing. REQUIRES: FactsOf returns something; sizes above 0
   std::vector<FlavorRoom> RoomOf(std::string_view flavor, const std::vector<std::string>& resources,
                                  const std::vector<int64_t>& sizes) const;
-  // Questions and reservations that found too little room, ever.
+  // Questions and reservations that found too little room, of all askers there are.
   uint64_t refusals() const;
 
   // What the book is made of but nodes and strangers' pods.
@@ -199,6 +192,7 @@ class MachineRoom {
   void Validate() const;
 
  private:
+  friend class RoomAsker;
   std::unique_ptr<MachineRoomImpl> impl_;
 };
 
@@ -215,18 +209,14 @@ class Reservation {
   int64_t Lacking() const;
   // So many pods of each pod set are needed yet. REQUIRES: of a claim
   void SetNeeded(const std::vector<std::pair<std::string, int64_t>>& pods);
-  // For questions and reservations until PutBack: its planned amounts are nobody's.
-  void Lift() const;
-  void PutBack() const;
-  // The places of a kept room are still there for it, next to everything else; of what is kept of the future, next to
-  // what else is kept.
-  bool Holds() const;
   // It was for a while only: nobody gains by its end.
   void ReleaseQuietly();
 
  private:
   struct Holding;
   friend class MachineRoomImpl;
+  friend class RoomAsker;
+  friend class RoomAskerImpl;
   Reservation(MachineRoomImpl* room, Holding* holding) : room_(room), holding_(holding) {}
   void Release();
 
@@ -238,6 +228,49 @@ struct FutureRoom {
   Reservation places;
   int64_t machines = 0;
   WallTime free_at;  // when all who run there will have ended at the latest; unset: nobody knows
+};
+
+// Asks a room, and takes what it finds there. What it lifts is out of the way of its own questions alone, so that each
+// of several can ask what would be if others had gone.
+//
+// Threading: needs external synchronisation with its room; while that is shared, its questions (Ask, Fits, Lift,
+// PutBack, Holds) need none with those of other askers.
+class RoomAsker {
+ public:
+  // REQUIRES: the room outlives it.
+  explicit RoomAsker(MachineRoom* room);
+  ~RoomAsker();
+  RoomAsker(const RoomAsker&) = delete;
+  RoomAsker& operator=(const RoomAsker&) = delete;
+
+  bool on() const;
+  bool Checks(const std::vector<std::string>& flavors) const;
+
+  // ---- questions
+  RoomAnswer Ask(const GangToSeat& gang, RoomView view);
+  // The same without saying why not.
+  bool Fits(const GangToSeat& gang, RoomView view);
+  // For questions and reservations until PutBack: its planned amounts are nobody's.
+  void Lift(const Reservation& reservation);
+  void PutBack(const Reservation& reservation);
+  // The places of a kept room are still there for it, next to everything else; of what is kept of the future, next to
+  // what else is kept.
+  bool Holds(const Reservation& reservation);
+
+  // ---- what gangs are to hold
+  // Takes a place for each pod, in both books, as one change of the book. RETURNS: nothing where not all have one.
+  std::optional<Reservation> Reserve(std::string_view workload, const GangToSeat& gang);
+  // Likewise in the planned book, for a workload that waits for others to leave.
+  std::optional<Reservation> Keep(std::string_view workload, const GangToSeat& gang);
+  // Likewise, of what those who run there will leave, whenever that is: next to what is kept for others, on the
+  // machines that will be rid of them first, as far as `ends` tells, else with the fewest pods of gangs. More than
+  // there is may be taken in the planned book by that, so that nobody else comes there before it has gone down.
+  // RETURNS: nothing where not all have a place on machines that are empty but for strangers' pods, or some are to be
+  // in a topology; or such room is kept in one of the flavors already.
+  std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
+
+ private:
+  std::unique_ptr<RoomAskerImpl> impl_;
 };
 
 }  // namespace muster::gang
