@@ -171,6 +171,7 @@ constexpr Field kFields[] = {
     {"muster", kObject},
     {"muster.allowedStarters", kList},
     {"muster.allowedStarters[]", kString},
+    {"muster.deciders", kInt},
     {"muster.kueueNamespace", kString},
     {"muster.machines", kObject},
     {"muster.machines.enable", kBool},

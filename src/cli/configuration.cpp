@@ -24,6 +24,8 @@ constexpr std::string_view kJobFramework = "batch/job";
 constexpr int64_t kNanosPerUnit = 1'000'000'000;
 // Of a resource in admission fair sharing; a sum of usages times this does not overflow.
 constexpr int64_t kWeightMax = 1'000'000;
+// More threads than any machine has use for are a slip.
+constexpr int64_t kDecidersMax = 64;
 
 // Kueue's other frameworks.
 const std::set<std::string>& OtherFrameworks() {
@@ -497,6 +499,13 @@ void Builder::ReadMuster() {
   if (const auto ns = reader_.String("muster.kueueNamespace"); ns && !ns->empty()) {
     reader_.FailIf("muster.kueueNamespace", CheckDnsLabel(*ns));
     config_.controller.kueue_namespace = *ns;
+  }
+  if (const std::optional<int64_t> deciders = reader_.Int("muster.deciders"); deciders.has_value()) {
+    if (*deciders < 1 || *deciders > kDecidersMax) {
+      reader_.Fail("muster.deciders", absl::StrCat("must be between 1 and ", kDecidersMax));
+    } else {
+      config_.controller.deciders = static_cast<int>(*deciders);
+    }
   }
   config_.controller.check_machines =
       reader_.Bool("muster.machines.enable").value_or(config_.controller.check_machines);

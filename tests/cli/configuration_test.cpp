@@ -115,6 +115,7 @@ objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue
 featureGates: {TopologyAwareScheduling: true, DisableWaitForPodsReady: true, TASCacheTopologyTree: false}
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
+  deciders: 4
   kueueNamespace: kueue
   machines: {enable: true, placeTimeout: 15s, reserveAfter: 10m}
   parents:
@@ -150,6 +151,7 @@ muster:
   CHECK(c.controller.label_keys_to_copy == std::vector<std::string>{"example.com/cost-center", "team"});
   CHECK(c.controller.allowed_starters == std::vector<std::string>{"system:serviceaccount:bench:starter"});
   CHECK(c.controller.wait_for_terminating_pods);
+  CHECK(c.controller.deciders == 4);
   CHECK(c.controller.check_machines);
   CHECK(c.controller.place_timeout == seconds(15));
   CHECK(c.controller.reserve_after == std::chrono::minutes(10));
@@ -450,6 +452,8 @@ TEST_CASE("mistakes are reported with line, path, value and remedy") {
        "f:3: tls.curvePreferences[0]: 4588: must be one of 23 (P-256), 24 (P-384), 25 (P-521), 29 (X25519)\n"},
       {"metrics: {bindAddress: '127.0.0.1:1'}\nmuster: {metricsCertDir: /c}\n",
        "f:4: muster.metricsCertDir: /c: must not be set where metrics are plain HTTP\n"},
+      {"muster: {deciders: 0}\n", "f:3: muster.deciders: 0: must be between 1 and 64\n"},
+      {"muster: {deciders: 65}\n", "f:3: muster.deciders: 65: must be between 1 and 64\n"},
       {"muster: {kueueNamespace: A_B}\n",
        "f:3: muster.kueueNamespace: A_B: must be a DNS label: at most 63 lower-case letters, digits and '-'\n"},
       {"muster:\n  parents:\n  - {user: u, group: g.io, kind: K}\n  - {user: '', group: g_, kind: jobset}\n"
