@@ -4,11 +4,13 @@
 //   bench-engine queues         what one turn costs with 100 to 10,000 ClusterQueues
 //   bench-engine waiting        what one turn costs with 1,000 to 1,000,000 waiting workloads
 //   bench-engine machines       what a look at the room of all machines costs, as metrics take it
+//   bench-engine deciders       what one turn of many trees takes with one decider, and with two
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 
+#include "deciders.h"
 #include "machines.h"
 #include "preemption.h"
 #include "scaling.h"
@@ -173,6 +175,20 @@ void PrintMachines(int times) {
   }
 }
 
+void PrintDeciders(int deciders, int turns) {
+  for (const bool shared : {false, true}) {
+    const DecidersCost cost = MeasureDeciders(shared, deciders, turns);
+    std::printf(
+        "  %d trees, %d nodes, %s: one decider %.1f us a turn, %d deciders %.1f us (p50, real time): %.2f times as "
+        "fast; "
+        "%lld admitted, %lld reasons told\n",
+        cost.trees, cost.nodes, shared ? "shared" : "each its own", Micros(cost.one_p50), deciders,
+        Micros(cost.many_p50), Seconds(cost.one_p50) / Seconds(cost.many_p50), static_cast<long long>(cost.admitted),
+        static_cast<long long>(cost.held));
+    std::fflush(stdout);
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Runs the engine without an API server, and measures what its decisions cost.");
   app.require_subcommand(1);
@@ -188,7 +204,10 @@ int Main(int argc, char** argv) {
   auto* waiting = app.add_subcommand("waiting", "what one turn costs, from 1,000 to 1,000,000 waiting workloads");
   auto* preemption = app.add_subcommand("preemption", "what one preemption costs, among 1,000 to 100,000 that run");
   auto* machines = app.add_subcommand("machines", "what a look at the room of 10,000 nodes costs");
-  for (auto* command : {queues, waiting, preemption, machines}) {
+  auto* deciders = app.add_subcommand("deciders", "what one turn of many trees takes with one decider and with more");
+  int deciders_max = 2;
+  deciders->add_option("--deciders", deciders_max, "instead of one")->capture_default_str();
+  for (auto* command : {queues, waiting, preemption, machines, deciders}) {
     command->add_option("--turns", turns, "to measure")->capture_default_str();
   }
   CLI11_PARSE(app, argc, argv);
@@ -197,6 +216,7 @@ int Main(int argc, char** argv) {
   if (waiting->parsed()) PrintWaitingScaling(turns);
   if (preemption->parsed()) PrintPreemption(turns);
   if (machines->parsed()) PrintMachines(turns);
+  if (deciders->parsed()) PrintDeciders(deciders_max, turns);
   return 0;
 }
 
