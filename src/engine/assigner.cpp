@@ -568,7 +568,7 @@ bool Assigner::CouldHave(Attempt* attempt, const std::vector<size_t>& members, c
     }
     if (sum > ledger_->PotentialAvailable(cell)) return false;
   }
-  gang::MachineRoom* room = machines_->room();
+  gang::RoomAsker* room = machines_->room();
   return !room->on() ||
          room->Ask(machines_->PodsWith(workload, fewest, members, option.flavor), gang::RoomView::kEmpty).fits;
 }
