@@ -534,9 +534,10 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
   }
   if (workload->ticket.place() == queue::Place::kParked) {
     const auto bypass = queue->bypass.find(workload->ticket.equivalence);
-    if (bypass != queue->bypass.end() && bypass->second.failed_uid != workload->spec.uid) {
+    const bool of_place = workload->reason != nullptr && IsOfPlace(*workload->reason);
+    if (bypass != queue->bypass.end() && (of_place || bypass->second.failed_uid != workload->spec.uid)) {
       SetReason(workload, bypass->second.reason);
-    } else if (workload->reason != nullptr && IsOfPlace(*workload->reason)) {
+    } else if (of_place) {
       SetReason(workload, ReasonOfParked(*queue, *workload));
     }  // else it was told when it was looked at
     return;

@@ -345,6 +345,21 @@ TEST_CASE("what a gang frees wakes the others, also where its LocalQueue is on h
   CHECK(cluster.Run() == Uids{"next"});
 }
 
+TEST_CASE("who was looked at in vain is told so again once its LocalQueue is back") {
+  Cluster cluster;
+  cluster.AddQueue(CpuQueue("q", "", 4));
+  cluster.Submit(Gang("big", "q", 6, 1));
+  REQUIRE(cluster.Run().empty());
+  REQUIRE(cluster.HoldOf("big")->code == ReasonCode::kExceedsMaxQuota);
+  cluster.Apply(LocalQueueDeleted{"ns", "q"});
+  REQUIRE(cluster.Run().empty());
+  REQUIRE(WaitCodeOf(*cluster.HoldOf("big")) == WaitCode::kLocalQueueMissing);
+  cluster.Apply(LocalQueueChanged{LocalTo("q")});
+  REQUIRE(cluster.Run().empty());
+  REQUIRE(cluster.HoldOf("big").has_value());
+  CHECK(cluster.HoldOf("big")->code == ReasonCode::kExceedsMaxQuota);
+}
+
 TEST_CASE("a reason that comes back within one run is not told again") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("a", "cohort", 1));
