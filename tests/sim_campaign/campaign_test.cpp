@@ -108,17 +108,22 @@ std::map<std::string, Life> LivesIn(const Cluster& cluster) {
   return lives;
 }
 
-// Who was evicted twice for the same preemptor, though that had not started in between: whoever led, and whether or not
-// its start was refused.
+// Who was evicted twice for the same preemptor, though that had not had quota in between, to start or to have its
+// checks done (which may send it back): whoever led, and whether or not its start was refused.
 std::vector<std::string> EvictedTwice(const Cluster& cluster) {
   std::vector<std::string> out;
   std::map<std::pair<std::string, std::string>, std::string> evicted;  // victim and preemptor: the claim
-  for (const Json& line : cluster.job_lines()) {
-    const Json& job = Get(line, "object");
-    const std::string uid = Text(At(job, "metadata", "uid"));
-    if (!Flag(At(job, "spec", "suspend"))) {
-      std::erase_if(evicted, [&uid](const auto& e) { return e.first.second == uid; });
+  const auto had_quota = [&evicted](const std::string& uid) {
+    std::erase_if(evicted, [&uid](const auto& e) { return e.first.second == uid; });
+  };
+  auto reservation = cluster.reservations().begin();
+  for (size_t i = 0; i < cluster.job_lines().size(); ++i) {
+    for (; reservation != cluster.reservations().end() && reservation->first <= i; ++reservation) {
+      had_quota(reservation->second);
     }
+    const Json& job = Get(cluster.job_lines()[i], "object");
+    const std::string uid = Text(At(job, "metadata", "uid"));
+    if (!Flag(At(job, "spec", "suspend"))) had_quota(uid);
     const Json record = RecordOf(job);
     const std::string preemptor = Text(At(record, "eviction", "preemptor"));
     if (Text(Get(record, "state")) != "stopped" || preemptor.empty()) continue;

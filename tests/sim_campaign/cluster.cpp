@@ -109,6 +109,12 @@ void Cluster::Tell(const sim::Change& change) const {
 }
 
 void Cluster::ObserveWorkload(const sim::Change& change) {
+  const auto reserves = [](const Json& workload) { return sim::HasCondition(workload, "QuotaReserved"); };
+  if (reserves(*change.object) && (change.previous == nullptr || !reserves(*change.previous))) {
+    for (const Json& owner : At(*change.object, "metadata", "ownerReferences")) {
+      reservations_.emplace_back(job_lines_.size(), Text(Get(owner, "uid")));
+    }
+  }
   const auto active = [](const Json& workload) { return Flag(At(workload, "spec", "active"), true); };
   const auto evicted = [](const Json& workload) {
     const Json& condition = sim::FindCondition(At(workload, "status", "conditions"), "Evicted");

@@ -83,6 +83,8 @@ class Cluster {
 
   // Every version of every Job since the beginning, as lines of a watch.
   const std::vector<Json>& job_lines() const { return job_lines_; }
+  // The uid of each Job whose Workload came to show a reservation of quota, with the number of lines before that.
+  const std::vector<std::pair<size_t, std::string>>& reservations() const { return reservations_; }
   // When the condition Evicted of a Workload last became true, or got another reason.
   struct EvictionTold {
     bool active = true;  // the Workload, in the version that told it
@@ -117,6 +119,7 @@ class Cluster {
   SeededRandom random_;
   scenarios::Judge judge_;
   std::vector<Json> job_lines_;
+  std::vector<std::pair<size_t, std::string>> reservations_;
   std::vector<Commit> commits_;
   std::map<std::string, MonoTime> deactivated_;         // when it was last, by uid of the Workload
   std::map<std::string, EvictionTold> evictions_told_;  // by uid of the Workload
