@@ -28,7 +28,8 @@ Deciders::~Deciders() = default;
 
 void Deciders::ForEach(size_t tasks, absl::FunctionRef<void(size_t task, size_t decider)> run) {
   std::atomic<size_t> next = 0;
-  const auto work = [&next, tasks, run](size_t decider) {
+  // What is thrown ends the process, as a check that fails does: the others would go on with what is gone.
+  const auto work = [&next, tasks, run](size_t decider) noexcept {
     for (size_t task = next++; task < tasks; task = next++) run(task, decider);
   };
   std::vector<std::future<void>> others;
