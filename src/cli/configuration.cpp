@@ -523,8 +523,9 @@ void Builder::ReadMuster() {
   }
   const std::string pass_over = "muster.passOverTimedOutFlavors";
   config_.controller.pass_over_timed_out = reader_.Time(pass_over).value_or(config_.controller.pass_over_timed_out);
-  if (config_.controller.pass_over_timed_out < Duration(0)) {
-    reader_.Fail(pass_over, "must be 0s or more");
+  if (config_.controller.pass_over_timed_out < std::chrono::seconds(1) &&
+      config_.controller.pass_over_timed_out != Duration(0)) {
+    reader_.Fail(pass_over, "must be 0s, or 1s or more");
   } else if (config_.controller.pass_over_timed_out > Duration(0) &&
              !config_.controller.wait_for_pods_ready.has_value()) {
     reader_.Fail(pass_over, "needs waitForPodsReady");

@@ -418,6 +418,7 @@ class JobController final : public WorkloadSource {
   Turn TurnOf(const Entry& entry) const;
   std::optional<Eviction> LastEviction(const Entry& entry) const;
   std::optional<engine::PastEviction> PastEviction(const Entry& entry) const;
+  const Eviction* UnshownEviction(const Entry& entry) const;
   int32_t RequeueCount(const Entry& entry) const;
   TimedOutFlavors TimedOut(const Entry& entry) const;
   std::vector<engine::FlavorTimeOuts> PassesOver(Entry* entry);

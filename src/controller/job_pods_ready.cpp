@@ -72,7 +72,8 @@ bool JobController::StopIfNotReady(Entry* entry) {
   const WallTime next = NextWholeSecond(now + RequeueDelay(count, *options));
   TimedOutFlavors timed_out;
   if (const Duration most = deps_.options->pass_over_timed_out; most > Duration(0)) {
-    timed_out = AddTimeOut(TimedOut(*entry), entry->claim->record.admission, now, next + most);
+    const Record& record = entry->claim->record;
+    timed_out = AddTimeOut(TimedOut(*entry), record.admission, record.reserved_at, now, next + most);
   }
   if (options->backoff_limit_count.has_value() && count > *options->backoff_limit_count) {
     Eviction last = NewEviction(*entry, std::string(kDeactivated), std::string(kLimitExceeded),
@@ -91,22 +92,27 @@ bool JobController::StopIfNotReady(Entry* entry) {
   return true;
 }
 
+// Of its record, unless the Workload shows a later one; null: none.
+const Eviction* JobController::UnshownEviction(const Entry& entry) const {
+  const Record* record = entry.claim.has_value() ? &entry.claim->record : entry.job->record.get();
+  if (record == nullptr || !record->eviction.has_value()) return nullptr;
+  const auto known = workloads_.Known(entry.job->meta.uid);
+  return known != nullptr && IsOlderThanShown(*record->eviction, known->status) ? nullptr : &*record->eviction;
+}
+
 // How often the gang was queued again since its pods did not get ready.
 int32_t JobController::RequeueCount(const Entry& entry) const {
-  const Record* record = entry.claim.has_value() ? &entry.claim->record : entry.job->record.get();
-  if (record != nullptr && record->eviction.has_value()) return record->eviction->requeue_count;
+  if (const Eviction* last = UnshownEviction(entry); last != nullptr) return last->requeue_count;
   const auto known = workloads_.Known(entry.job->meta.uid);
   return known == nullptr || !known->status.requeue_state.has_value() ? 0 : known->status.requeue_state->count;
 }
 
 // With which flavors.
 TimedOutFlavors JobController::TimedOut(const Entry& entry) const {
-  const Record* record = entry.claim.has_value() ? &entry.claim->record : entry.job->record.get();
-  const auto known = workloads_.Known(entry.job->meta.uid);
-  if (record != nullptr && record->eviction.has_value() &&
-      (known == nullptr || !IsOlderThanShown(*record->eviction, known->status))) {
-    return record->eviction->requeue_count > 0 ? record->eviction->timed_out : TimedOutFlavors();
+  if (const Eviction* last = UnshownEviction(entry); last != nullptr) {
+    return last->requeue_count > 0 ? last->timed_out : TimedOutFlavors();
   }
+  const auto known = workloads_.Known(entry.job->meta.uid);
   return known == nullptr ? TimedOutFlavors() : ShownTimedOut(known->status);
 }
 

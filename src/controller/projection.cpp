@@ -114,6 +114,8 @@ void ShowEvicted(const Eviction& eviction, WallTime now, Draft* draft) {
   draft->Set("Evicted", true, eviction.shown_reason(), eviction.message, eviction.at);
   if (!eviction.timed_out.flavors.empty()) {
     draft->Set(kFlavorsTimedOutCondition, true, kPodsReadyTimeout, TimedOutMessage(eviction.timed_out), eviction.at);
+  } else if (eviction.reason == kPodsReadyTimeout) {
+    draft->Remove(kFlavorsTimedOutCondition);  // the configuration does not ask for it any more
   }
   if (eviction.reason == kDeactivated && eviction.underlying_cause == kMaxExecTimeExceeded) {
     const std::string_view message = eviction.message;

@@ -46,8 +46,9 @@ std::optional<TimedOutFlavor> ReadPart(std::string_view part) {
 
 }  // namespace
 
-TimedOutFlavors AddTimeOut(TimedOutFlavors known, const engine::Admission& admission, WallTime at, WallTime until) {
-  if (at >= known.until) known.flavors.clear();
+TimedOutFlavors AddTimeOut(TimedOutFlavors known, const engine::Admission& admission, WallTime decided, WallTime at,
+                           WallTime until) {
+  if (decided >= known.until) known.flavors.clear();
   known.until = WholeSeconds(until);
   for (const engine::PodSetAssignment& pod_set : admission.pod_sets) {
     std::set<std::string> flavors;  // one may be of several resources

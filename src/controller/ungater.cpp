@@ -168,6 +168,7 @@ void Ungater::Answered(const std::string& uid, const std::string& pod, const k8s
   --in_flight_;
   const auto it = pending_.find(uid);
   LookSoon();
+  if (it == pending_.end()) return;
   if (result.ok() || result.code == kNotFound) {
     // What it returns is known before it stops to count as placed.
     if (result.ok()) deps_.machines->PodReturned(result.body);
@@ -193,6 +194,7 @@ bool Ungater::IsBusy(const std::string& uid) const {
 
 void Ungater::TryAgain(const std::string& uid) {
   const auto it = pending_.find(uid);
+  if (it == pending_.end()) return;
   const std::string gang = it->second.gang;
   const auto pods = deps_.machines->Unbound(gang);
   const bool waits = std::any_of(pods.begin(), pods.end(),

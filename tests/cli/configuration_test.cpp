@@ -640,7 +640,9 @@ TEST_CASE("flavors are passed over for a time, where pods have theirs") {
   const std::string hour = "muster: {passOverTimedOutFlavors: 1h}\n";
   CHECK(Good(kHeader + hour).controller.pass_over_timed_out == std::chrono::hours(1));
   CHECK(Errors(kHeader + "muster: {passOverTimedOutFlavors: -1s}\n") ==
-        "f:3: muster.passOverTimedOutFlavors: -1s: must be 0s or more\n");
+        "f:3: muster.passOverTimedOutFlavors: -1s: must be 0s, or 1s or more\n");
+  CHECK(Errors(kHeader + "muster: {passOverTimedOutFlavors: 500ms}\n") ==
+        "f:3: muster.passOverTimedOutFlavors: 500ms: must be 0s, or 1s or more\n");
   CHECK(Errors(kHeader + "featureGates: {DisableWaitForPodsReady: true}\n" + hour) ==
         "f:4: muster.passOverTimedOutFlavors: 1h: needs waitForPodsReady\n");
 }

@@ -30,8 +30,10 @@ struct TimedOutFlavors {
   friend bool operator==(const TimedOutFlavors&, const TimedOutFlavors&) = default;
 };
 
-// With the flavors of that admission, whose pods were not ready in time. What is forgotten by then is dropped.
-TimedOutFlavors AddTimeOut(TimedOutFlavors known, const engine::Admission& admission, WallTime at, WallTime until);
+// With the flavors of an admission that was decided at `decided`, whose pods were not ready in time at `at`. What was
+// forgotten when it was decided is dropped.
+TimedOutFlavors AddTimeOut(TimedOutFlavors known, const engine::Admission& admission, WallTime decided, WallTime at,
+                           WallTime until);
 
 // What the engine goes by. Empty once it is forgotten.
 std::vector<engine::FlavorTimeOuts> Remembered(const TimedOutFlavors& known, WallTime now);
