@@ -107,7 +107,10 @@ void Ground::Restart(const MusterOptions& options) {
   REQUIRE(muster_->AwaitReady());
 }
 
+bool Ground::Runs() { return muster_ != nullptr && muster_->process().Running(); }
+
 std::string Ground::Diagnosis() {
+  if (muster_ == nullptr) return "Muster is not started";
   Process& process = muster_->process();
   std::string ended;
   if (!process.Running()) ended = Cat(", and has ended with ", process.Wait(std::chrono::seconds(1)).value_or(-1));
@@ -133,7 +136,7 @@ Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, 
 }
 
 Team::~Team() {
-  if (!ground_.muster().process().Running()) FAIL_CHECK(ground_.Diagnosis());
+  if (!ground_.Runs()) FAIL_CHECK(ground_.Diagnosis());
   ground_.api().Delete(Path("jobs") + "?propagationPolicy=Background");
   ground_.api().Delete(Path("pods") + "?gracePeriodSeconds=0");
   Eventually([&] { return ground_.api().Get(Path("pods")).json["items"].Items().empty(); });

@@ -38,6 +38,7 @@ class Ground {
   Muster& muster() { return *muster_; }
   // Ends the service, and starts it anew with these.
   void Restart(const MusterOptions& options);
+  bool Runs();
   // How the service is, for those who find that it does not do what it should.
   std::string Diagnosis();
 
