@@ -570,7 +570,7 @@ bool Assigner::CouldHave(Attempt* attempt, const std::vector<size_t>& members, c
   }
   gang::RoomAsker* room = machines_->room();
   return !room->on() ||
-         room->Ask(machines_->PodsWith(workload, fewest, members, option.flavor), gang::RoomView::kEmpty).fits;
+         room->Fits(machines_->PodsWith(workload, fewest, members, option.flavor), gang::RoomView::kEmpty);
 }
 
 // Pods that are added to a claim have the flavors of those that it is for.

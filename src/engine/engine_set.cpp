@@ -203,7 +203,7 @@ void ProcessEntries(const TreeRuns& runs) {
 void EngineSet::Impl::NominateAll(std::span<const std::unique_ptr<TreeRun>> runs) {
   std::vector<std::vector<TreeRun*>> tasks;
   std::vector<TreeRun*> in_topologies;
-  const bool topologies = topologies_.HasFlavors() || forest_.HasPlacesOnHosts();
+  const bool topologies = topologies_.HasFlavors() || forest_.HasPlaces();
   for (const std::unique_ptr<TreeRun>& run : runs) {
     run->pass.ForEachToNominate([this](const WorkloadState& workload) {
       for (const PodSet& pod_set : workload.spec.pod_sets) machines_.Announce(*pod_set.shape);

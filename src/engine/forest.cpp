@@ -537,6 +537,14 @@ void Forest::MachinesGained(FlavorId flavor) {
   WakeUsers(flavor, [](ClusterQueueState* queue) { return std::exchange(queue->waits_for_machines, false); });
 }
 
+void Forest::MachinesLost() {
+  for (const auto& [name, queue] : queues_) {
+    if (!std::exchange(queue->passes_over, false) || queue->tree == nullptr) continue;
+    Gained(queue->tree);
+    RequestFlush(queue->tree);
+  }
+}
+
 std::vector<ClusterQueueState*> Forest::TakeActivityChanges() {
   std::vector<ClusterQueueState*> changes(activity_changes_.begin(), activity_changes_.end());
   activity_changes_.clear();

@@ -57,6 +57,8 @@ class Forest {
   void FlavorGained(FlavorId flavor);
   // Machines of the flavor have more room: those that wait for that are looked at again.
   void MachinesGained(FlavorId flavor);
+  // Some flavor may have fewer machines: those who passed over others for it are looked at again.
+  void MachinesLost();
 
   // The claim is in `queue`, which need not exist yet; its usage is booked while it does.
   void Attach(WorkloadState* workload, ClusterQueueState* queue);
@@ -69,7 +71,8 @@ class Forest {
   // Whose claims have places on the node of that hostname; null: nobody's.
   const absl::btree_set<WorkloadState*, ByUid>* HoldersOn(std::string_view hostname) const;
   std::vector<std::string> HostsWithPlaces() const;  // sorted
-  bool HasPlacesOnHosts() const { return !on_host_.empty(); }
+  // Claims, or rooms that are kept, take something of topologies.
+  bool HasPlaces() const { return booked_places_ != 0; }
 
   // To be called after each change of whether the claim is leaving. RETURNS: whether it was one.
   // REQUIRES: it is attached.
@@ -209,6 +212,7 @@ class Forest {
   absl::btree_set<Tree*, ByRoot> active_trees_;
   absl::btree_set<Tree*, ByRoot> resting_trees_;
   StringMap<absl::btree_set<WorkloadState*, ByUid>> on_host_;
+  int64_t booked_places_ = 0;
   absl::btree_set<WorkloadState*, ByUid> reserving_;
   absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
   absl::btree_set<ClusterQueueState*, ByName> activity_changes_;

@@ -46,6 +46,7 @@ void Forest::BookPlanned(const ClusterQueueState& queue, const std::vector<std::
 
 void Forest::BookPlaces(const std::vector<gang::PlacedPodSet>& places, gang::PlaceBook book, bool take) {
   for (const gang::PlacedPodSet& place : places) {
+    booked_places_ += take ? 1 : -1;
     if (take) {
       topologies_->Take(place, book);
     } else {

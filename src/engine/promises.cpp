@@ -11,6 +11,11 @@ namespace {
 
 int64_t WholeSeconds(WallTime time) { return time.unix_nanos / 1'000'000'000; }
 
+const Tree* TreeOf(const WorkloadState& workload) {
+  const ClusterQueueState* queue = workload.claim != nullptr ? workload.claim->queue : workload.waiting_in;
+  return queue == nullptr ? nullptr : queue->tree;
+}
+
 // What it was promised for that eviction, it has had.
 bool HasStartedSince(const WorkloadState& workload, WallTime eviction) {
   const std::optional<PastEviction>& own = workload.last_eviction;
@@ -57,6 +62,7 @@ bool EngineSet::Impl::HadToGoFor(const WorkloadState& workload, const WorkloadSt
     if (uid == nullptr) return false;
     if (*uid == preemptor.spec.uid) return true;
     at = FindWorkload(*uid);
+    if (at != nullptr && TreeOf(*at) != preemptor.waiting_in->tree) return false;
   }
   return false;
 }

@@ -270,6 +270,7 @@ struct ClusterQueueState {
   // Its namespace selector does not match everything.
   bool selective = false;
   bool waits_for_machines = false;  // somebody in it may, since they last gained
+  bool passes_over = false;         // somebody in it may pass over flavors, since machines were last lost
   bool active = false;
   std::vector<Inactivity> inactive;
   std::shared_ptr<const Reason> inactive_reason;  // of all that wait in it; null while it is active

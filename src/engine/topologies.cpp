@@ -40,12 +40,14 @@ void EngineSet::Impl::UpdateTopologyOf(const std::string& name) {
 void EngineSet::Impl::Apply(const NodeChanged& event) {
   machines_.SetNode(event.node);
   if (topologies_.SetNode(event.node)) GainedOnNode(event.node.name);
+  forest_.MachinesLost();  // perhaps
 }
 
 // Others may have more room where nodes overlap, but never more than they had.
 void EngineSet::Impl::Apply(const NodeDeleted& event) {
   machines_.RemoveNode(event.name);
   topologies_.RemoveNode(event.name);
+  forest_.MachinesLost();
 }
 
 // Where the pods of a claim go in topologies was counted when it was made.

@@ -134,6 +134,7 @@ void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
   if (workload->preempted_at != tree_->outside) workload->preempted.clear();
   workload->preempted_at = tree_->outside;
   host_->OnNominate(queue);
+  if (!workload->spec.timed_out.empty()) queue->passes_over = true;
   ScanProgress& scan = workload->scan;
   // What was tried before something changed says nothing any more; two attempts in a row are one scan.
   if (number_ - scan.pass > 1 && forest_->GenerationOf(*queue) > scan.generation) scan = {};

@@ -74,7 +74,8 @@ class PassHost {
   virtual void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) = 0;
   // When the claim of that workload will be gone at the latest; unset: nobody knows.
   virtual WallTime EndOf(const std::string& uid) const = 0;
-  // It has lost its last claim to that preemptor and has not started since, or to one of whom that holds.
+  // It has lost its last claim to that preemptor and has not started since, or to one of whom that holds; all of the
+  // preemptor's tree, since others may decide meanwhile.
   virtual bool HadToGoFor(const WorkloadState& workload, const WorkloadState& preemptor) const = 0;
   // Those that it has preempted and that have not left yet, by uid.
   virtual std::vector<const WorkloadState*> VictimsOf(const WorkloadState& preemptor) const = 0;

@@ -212,8 +212,20 @@ TEST_CASE("machines that could never hold it are no flavor to go to, and such as
   CHECK(cluster.Run().empty());
   CHECK(cluster.ObstacleOf("waits").kind == ObstacleKind::kNoRoom);
   CHECK(cluster.ObstacleOf("waits").flavor == "b");
-  cluster.Finish("on-b");
-  CHECK(cluster.Run() == Uids{"waits"});
+  SECTION("once they are free, it has them") {
+    cluster.Finish("on-b");
+    CHECK(cluster.Run() == Uids{"waits"});
+    CHECK(cluster.FlavorOf("waits") == "b");
+  }
+  SECTION("once they are gone, nothing is passed over for them") {
+    if (GENERATE(true, false)) {
+      cluster.Apply(NodeDeleted{"b2"});
+    } else {
+      cluster.AddNode("b2", "elsewhere", 4);
+    }
+    CHECK(cluster.Run() == Uids{"waits"});
+    CHECK(cluster.FlavorOf("waits") == "a");
+  }
 }
 
 TEST_CASE("more pods of what runs have its flavor, whatever it was out of time with") {

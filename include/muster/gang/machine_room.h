@@ -234,7 +234,7 @@ struct FutureRoom {
 // of several can ask what would be if others had gone.
 //
 // Threading: needs external synchronisation with its room; while that is shared, its questions (Ask, Fits, Lift,
-// PutBack, Holds) need none with those of other askers.
+// PutBack) need none with those of other askers.
 class RoomAsker {
  public:
   // REQUIRES: the room outlives it.

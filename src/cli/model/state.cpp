@@ -58,7 +58,8 @@ bool State::HadToGoFor(const Gang& gang, const Gang& preemptor) const {
   for (std::string uid = gang.evicted_for; !uid.empty() && seen.insert(uid).second;) {
     if (uid == preemptor.spec.uid) return true;
     const auto next = gangs.find(uid);
-    uid = next == gangs.end() ? std::string() : next->second.evicted_for;
+    const int at = next == gangs.end() ? -1 : std::max(next->second.waits_in, HeldIn(next->second));
+    uid = at < 0 || tree.RootOf(at) != tree.RootOf(preemptor.waits_in) ? std::string() : next->second.evicted_for;
   }
   return false;
 }

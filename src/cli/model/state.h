@@ -100,7 +100,7 @@ struct State {
   bool NamespaceMatches(int queue, const Gang& gang) const;
   std::vector<Gang*> WaitingIn(int queue);  // as they stand in it
   Gang* HeadOf(int queue);                  // null: nobody is to be looked at
-  // It gave its place to that one, or to one who gave it on to that one; and has not started since.
+  // It gave its place to that one, or to one of the same tree who gave it on to that one; and has not started since.
   bool HadToGoFor(const Gang& gang, const Gang& preemptor) const;
   // In the order in which they stand in one ClusterQueue.
   bool StandsBefore(const Gang& a, const Gang& b) const;
