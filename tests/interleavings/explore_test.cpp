@@ -199,13 +199,16 @@ const std::vector<ActApart>& ActsApart() {
 }
 
 TEST_CASE("All orders of any two operations in different chunks are linearizable", "[explore]") {
+  // What is replaced is kept until the end; is made the next version of as soon as nobody can see it; or is freed then.
+  const MachineBookOptions options =
+      GENERATE(MachineBookOptions{8, 64}, MachineBookOptions{8, 1}, MachineBookOptions{8, 1, 0});
   for (const ActApart& a : ActsApart()) {
     for (const ActApart& b : ActsApart()) {
       std::string wrong;
       uint64_t rebased = 0;
       const Explored explored = Explore(
           [&] {
-            auto world = std::make_shared<ApartWorld>(MachineBookOptions{8, 64});
+            auto world = std::make_shared<ApartWorld>(options);
             Program program;
             program.threads.push_back([world, &a] { a.run(world->workers[0].get(), 0); });
             program.threads.push_back([world, &b] { b.run(world->workers[1].get(), 1); });
