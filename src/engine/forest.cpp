@@ -537,7 +537,13 @@ void Forest::MachinesGained(FlavorId flavor) {
   WakeUsers(flavor, [](ClusterQueueState* queue) { return std::exchange(queue->waits_for_machines, false); });
 }
 
+void Forest::NotePassesOver(ClusterQueueState* queue) {
+  queue->passes_over = true;
+  some_pass_over_ = true;
+}
+
 void Forest::MachinesLost() {
+  if (!std::exchange(some_pass_over_, false)) return;  // it is asked for each node
   for (const auto& [name, queue] : queues_) {
     if (!std::exchange(queue->passes_over, false) || queue->tree == nullptr) continue;
     Gained(queue->tree);

@@ -57,6 +57,8 @@ class Forest {
   void FlavorGained(FlavorId flavor);
   // Machines of the flavor have more room: those that wait for that are looked at again.
   void MachinesGained(FlavorId flavor);
+  // Somebody in it may pass over flavors.
+  void NotePassesOver(ClusterQueueState* queue);
   // Some flavor may have fewer machines: those who passed over others for it are looked at again.
   void MachinesLost();
 
@@ -213,6 +215,7 @@ class Forest {
   absl::btree_set<Tree*, ByRoot> resting_trees_;
   StringMap<absl::btree_set<WorkloadState*, ByUid>> on_host_;
   int64_t booked_places_ = 0;
+  bool some_pass_over_ = false;  // in some queue, since machines were last lost
   absl::btree_set<WorkloadState*, ByUid> reserving_;
   absl::btree_set<ClusterQueueState*, ByDue> due_queues_;
   absl::btree_set<ClusterQueueState*, ByName> activity_changes_;

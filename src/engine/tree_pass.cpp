@@ -60,6 +60,7 @@ void TreePass::Begin(Tree* tree) {
   for (ClusterQueueState* queue : ready) {
     WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
     if (!CheckValid(queue, workload)) continue;
+    if (!workload->spec.timed_out.empty()) forest_->NotePassesOver(queue);
     (workload->room != nullptr ? keepers : to_nominate_).emplace_back(queue, workload);
   }
   entries_.reserve(ready.size());
@@ -134,7 +135,6 @@ void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
   if (workload->preempted_at != tree_->outside) workload->preempted.clear();
   workload->preempted_at = tree_->outside;
   host_->OnNominate(queue);
-  if (!workload->spec.timed_out.empty()) queue->passes_over = true;
   ScanProgress& scan = workload->scan;
   // What was tried before something changed says nothing any more; two attempts in a row are one scan.
   if (number_ - scan.pass > 1 && forest_->GenerationOf(*queue) > scan.generation) scan = {};
