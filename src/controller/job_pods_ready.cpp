@@ -69,7 +69,8 @@ bool JobController::StopIfNotReady(Entry* entry) {
     return false;
   }
   const int32_t count = RequeueCount(*entry) + 1;
-  const WallTime next = NextWholeSecond(now + RequeueDelay(count, *options));
+  const Duration delay = RequeueDelay(count, *options);
+  const WallTime next = NextWholeSecond(now + delay);
   TimedOutFlavors timed_out;
   if (const Duration most = deps_.options->pass_over_timed_out; most > Duration(0)) {
     const Record& record = entry->claim->record;
@@ -86,7 +87,7 @@ bool JobController::StopIfNotReady(Entry* entry) {
                                   Cat("Exceeded the PodsReady timeout ", entry->job->meta.ns, "/", entry->workload),
                                   std::string(state.reason()));
   eviction.requeue_count = count;
-  if (RequeueDelay(count, *options) > Duration(0)) eviction.requeue_at = next;
+  if (delay > Duration(0)) eviction.requeue_at = next;
   eviction.timed_out = std::move(timed_out);
   OrderStop(entry, std::move(eviction));
   return true;
