@@ -65,4 +65,19 @@ void DieAtEachWrite(int points, const Live& live) {
   }
 }
 
+// As many writes as a life has: play(number, phase) lives it with a process that dies as that write leaves, or once it
+// is applied, and says whether there was such a write. RETURNS: how many there were, of both phases.
+template <typename Play>
+int PlayEachWrite(const Play& play) {
+  int points = 0;
+  for (const auto phase : {sim::SimServer::Phase::kSent, sim::SimServer::Phase::kApplied}) {
+    for (int point = 0;; ++point) {
+      INFO("write " << point << (phase == sim::SimServer::Phase::kApplied ? ", after" : ", before"));
+      if (!play(point, phase)) break;
+      ++points;
+    }
+  }
+  return points;
+}
+
 }  // namespace muster::controller

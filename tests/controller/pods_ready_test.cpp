@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "each_write.h"
 #include "muster/core/time.h"
 #include "world.h"
 
@@ -17,9 +18,6 @@ using sim::Text;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 Json Condition(const World& world, const std::string& job, const std::string& type) {
   const Json workload = world.WorkloadOf(job);
   return sim::FindCondition(At(workload, "status", "conditions"), type);
@@ -399,20 +397,11 @@ TEST_CASE("The pause and the count outlive the process, wherever they are writte
 TEST_CASE("The process may be killed at any write on the way from a time-out to the deactivation") {
   WaitForPodsReadyOptions wait = Short();
   wait.backoff_limit_count = 1;
-  int points = 0;
-  // RETURNS: whether there was such a write.
   const auto play = [&wait](int point, sim::SimServer::Phase phase) {
     World world(static_cast<uint64_t>(point) + 1);
     Process& first = world.Start("", Waiting(wait));
     world.MakeQueues("2");
-    int seen = 0;
-    bool due = false;
-    world.server.SetObserver([&](const sim::ApiRequest& request, sim::SimServer::Phase at) {
-      if (at == phase && request.IsWrite() && request.user == World::kMuster &&
-          request.Resource().find("events") == std::string::npos) {
-        due = due || seen++ == point;
-      }
-    });
+    const WriteCounter writes(&world, phase);
     std::vector<std::pair<bool, WallTime>> turns;  // suspended or not since when
     world.store.Subscribe([&](const sim::Change& change) {
       if (change.kind->plural != "jobs" || change.type == sim::Change::Type::kDeleted) return;
@@ -422,9 +411,8 @@ TEST_CASE("The process may be killed at any write on the way from a time-out to 
       }
     });
     Submit(world, "stuck", 2, kNever);
-    if (!world.RunUntil([&] { return due; }, minutes(5))) return false;
+    if (!world.RunUntil([&] { return writes.seen() > point; }, minutes(5))) return false;
     world.Kill(first);
-    world.server.SetObserver(nullptr);
     world.RunFor(seconds(6));
     Process& second = world.Start("", Waiting(wait));
     CHECK(world.RunUntil([&] { return turns.size() == 4 && !Active(world, "stuck"); }, minutes(20)));
@@ -442,13 +430,7 @@ TEST_CASE("The process may be killed at any write on the way from a time-out to 
     CHECK(turns[3].second - turns[0].second < seconds(180));
     return true;
   };
-  for (const auto phase : {sim::SimServer::Phase::kSent, sim::SimServer::Phase::kApplied}) {
-    for (int point = 0;; ++point) {
-      INFO("write " << point << (phase == sim::SimServer::Phase::kApplied ? ", after" : ", before"));
-      if (!play(point, phase)) break;
-      ++points;
-    }
-  }
+  const int points = PlayEachWrite(play);
   // Start, Workload, status, stop, status, restoration; start, status, stop, deactivation, status and restoration: some
   // of the writes of a status may be one, and each was met before and after.
   CHECK(points >= 18);

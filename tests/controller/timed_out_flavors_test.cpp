@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "each_write.h"
 #include "muster/core/time.h"
 #include "world.h"
 
@@ -64,9 +65,6 @@ void SubmitStuck(World& world, const std::string& name, bool prebuilt = false) {
   world.MakeJob(name, 2, 36000, "lq", merge);
 }
 
-bool Suspended(const World& world, const std::string& job) {
-  return sim::Flag(At(world.Get("jobs", "team", job), "spec", "suspend"));
-}
 void AwaitSuspended(World& world, const std::string& job, bool suspended) {
   REQUIRE(world.RunUntil([&] { return Suspended(world, job) == suspended; }, minutes(30)));
 }
@@ -270,24 +268,15 @@ TEST_CASE("Another eviction does not make it forget, and a deactivation does, bu
 
 // Killed before or after each write that it makes on the way; the next process finds everything.
 TEST_CASE("The process may be killed at any write on the way from one flavor to the next") {
-  int points = 0;
-  // RETURNS: whether there was such a write.
   const auto play = [](int point, sim::SimServer::Phase phase) {
     // They outlive the world that tells them.
     std::vector<std::string> flavors;
     bool suspended = true;
-    int seen = 0;
-    bool due = false;
     World world(static_cast<uint64_t>(point) + 1);
     const Options options = PassingOver(minutes(10));
     Process& first = world.Start("", options);
     MakeStock(world);
-    world.server.SetObserver([&](const sim::ApiRequest& request, sim::SimServer::Phase at) {
-      if (at == phase && request.IsWrite() && request.user == World::kMuster &&
-          request.Resource().find("events") == std::string::npos) {
-        due = due || seen++ == point;
-      }
-    });
+    const WriteCounter writes(&world, phase);
     world.store.Subscribe([&](const sim::Change& change) {
       if (change.kind->plural != "jobs" || change.type == sim::Change::Type::kDeleted) return;
       const bool now = sim::Flag(At(*change.object, "spec", "suspend"));
@@ -297,9 +286,9 @@ TEST_CASE("The process may be killed at any write on the way from one flavor to 
       suspended = now;
     });
     SubmitStuck(world, "stuck");
-    if (!world.RunUntil([&] { return due || flavors.size() == 4; }, minutes(10)) || !due) return false;
+    world.RunUntil([&] { return writes.seen() > point || flavors.size() == 4; }, minutes(10));
+    if (writes.seen() <= point) return false;
     world.Kill(first);
-    world.server.SetObserver(nullptr);
     world.RunFor(seconds(6));
     Process& second = world.Start("", options);
     CHECK(world.RunUntil([&] { return flavors.size() == 4; }, minutes(20)));
@@ -308,13 +297,7 @@ TEST_CASE("The process may be killed at any write on the way from one flavor to 
     CHECK(flavors == std::vector<std::string>{"reserved", "on-demand", "spot", "reserved"});
     return true;
   };
-  for (const auto phase : {sim::SimServer::Phase::kSent, sim::SimServer::Phase::kApplied}) {
-    for (int point = 0;; ++point) {
-      INFO("write " << point << (phase == sim::SimServer::Phase::kApplied ? ", after" : ", before"));
-      if (!play(point, phase)) break;
-      ++points;
-    }
-  }
+  const int points = PlayEachWrite(play);
   // Four starts, three stops and restorations, and what the Workload tells of each.
   CHECK(points >= 20);
 }
