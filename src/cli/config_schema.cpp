@@ -172,6 +172,7 @@ constexpr Field kFields[] = {
     {"muster.allowedStarters", kList},
     {"muster.allowedStarters[]", kString},
     {"muster.deciders", kInt},
+    {"muster.defragmentAfter", kDuration},
     {"muster.kueueNamespace", kString},
     {"muster.machines", kObject},
     {"muster.machines.enable", kBool},

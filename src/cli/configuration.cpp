@@ -521,6 +521,11 @@ void Builder::ReadMuster() {
   } else if (config_.controller.reserve_after > Duration(0) && !config_.controller.check_machines) {
     reader_.Fail("muster.machines.reserveAfter", "needs muster.machines.enable: true");
   }
+  config_.controller.defragment_after =
+      reader_.Time("muster.defragmentAfter").value_or(config_.controller.defragment_after);
+  if (config_.controller.defragment_after < Duration(0)) {
+    reader_.Fail("muster.defragmentAfter", "must be 0s or more");
+  }
   const std::string pass_over = "muster.passOverTimedOutFlavors";
   config_.controller.pass_over_timed_out = reader_.Time(pass_over).value_or(config_.controller.pass_over_timed_out);
   if (config_.controller.pass_over_timed_out < std::chrono::seconds(1) &&

@@ -51,6 +51,8 @@ std::string_view ReasonText(engine::EvictionReason reason) {
       return "Deactivated";
     case engine::EvictionReason::kNodeFailures:
       return "NodeFailures";
+    case engine::EvictionReason::kDefragmentation:
+      return "Defragmentation";
   }
   return "";
 }

@@ -1,6 +1,7 @@
 #include "muster/controller/adoption.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/controller/names.h"
 #include "muster/controller/projection.h"
@@ -151,6 +152,11 @@ absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload) {
     SetEviction(*eviction, &held);
   }
   return std::optional<Held>(std::move(held));
+}
+
+engine::PastEviction ToPastEviction(const Eviction& eviction, std::string preemptor_uid) {
+  const auto reason = DecidedReason(eviction.shown_reason(), eviction.preemption_reason);
+  return {eviction.at, std::move(preemptor_uid), reason == engine::EvictionReason::kDefragmentation};
 }
 
 engine::HeldClaim ToHeldClaim(const Held& held) {

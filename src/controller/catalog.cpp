@@ -86,6 +86,7 @@ engine::EngineOptions EngineOptionsOf(const Options& options) {
   out.place_timeout = options.place_timeout;
   out.balanced_placement = options.balanced_placement;
   out.reserve_after = options.reserve_after;
+  out.defragment_after = options.defragment_after;
   out.deciders = options.deciders;
   for (const gang::Transformation& transformation : options.requests.transformations) {
     for (const auto& [resource, amount] : transformation.outputs) out.derived_resources.insert(resource);

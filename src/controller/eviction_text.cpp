@@ -19,6 +19,8 @@ std::string_view PreemptionText(EvictionReason reason) {
       return "Fair Sharing within the cohort";
     case EvictionReason::kInCohortReclaimWhileBorrowing:
       return "reclamation within the cohort while borrowing";
+    case EvictionReason::kDefragmentation:
+      return "defragmentation, since its pods have other places";
     case EvictionReason::kClusterQueueStopped:
     case EvictionReason::kLocalQueueStopped:
     case EvictionReason::kDeactivated:
@@ -55,6 +57,7 @@ std::string_view EvictedReason(EvictionReason reason) {
     case EvictionReason::kInCohortReclamation:
     case EvictionReason::kInCohortFairSharing:
     case EvictionReason::kInCohortReclaimWhileBorrowing:
+    case EvictionReason::kDefragmentation:
       return "Preempted";
     case EvictionReason::kClusterQueueStopped:
       return "ClusterQueueStopped";
@@ -78,6 +81,8 @@ std::string_view PreemptedReason(EvictionReason reason) {
       return "InCohortFairSharing";
     case EvictionReason::kInCohortReclaimWhileBorrowing:
       return "InCohortReclaimWhileBorrowing";
+    case EvictionReason::kDefragmentation:
+      return "Defragmentation";
     case EvictionReason::kClusterQueueStopped:
     case EvictionReason::kLocalQueueStopped:
     case EvictionReason::kDeactivated:
@@ -91,7 +96,8 @@ std::optional<EvictionReason> DecidedReason(std::string_view evicted_reason, std
   for (const EvictionReason reason :
        {EvictionReason::kInClusterQueue, EvictionReason::kInCohortReclamation, EvictionReason::kInCohortFairSharing,
         EvictionReason::kInCohortReclaimWhileBorrowing, EvictionReason::kClusterQueueStopped,
-        EvictionReason::kLocalQueueStopped, EvictionReason::kDeactivated, EvictionReason::kNodeFailures}) {
+        EvictionReason::kLocalQueueStopped, EvictionReason::kDeactivated, EvictionReason::kNodeFailures,
+        EvictionReason::kDefragmentation}) {
     if (EvictedReason(reason) == evicted_reason && PreemptedReason(reason) == preempted_reason) return reason;
   }
   return std::nullopt;

@@ -141,7 +141,7 @@ std::optional<engine::PastEviction> JobController::PastEviction(const Entry& ent
   if (entry.claim.has_value()) return std::nullopt;
   const std::optional<Eviction> eviction = LastEviction(entry);
   if (!eviction.has_value()) return std::nullopt;
-  return engine::PastEviction{eviction->at, QueuesAs(eviction->preemptor_uid)};
+  return ToPastEviction(*eviction, QueuesAs(eviction->preemptor_uid));
 }
 
 // Until when it is not to be tried again, and what it is ordered by among equals. REQUIRES: no claim.

@@ -107,12 +107,18 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   if (out.priority.ref.has_value()) workload.priority_class = out.priority.ref->name;
   workload.queue_time = job.meta.creation;
   workload.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
+  workload.movable = job.Annotation(kMovableAnnotation) == "true";
   const int32_t pods = original.pod_count() - ReclaimablePods(job, original);
   // Where completions follow parallelism, fewer of them would take back what has ended.
   const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;
   AddPodSet(kJobPodSet, pods, !whole && out.min_count < pods ? out.min_count : std::nullopt, std::move(topology),
             std::move(shaped), shapes, &out);
   return out;
+}
+
+bool IsMovable(const Workload& object) {
+  const auto mark = object.meta.annotations.find(kMovableAnnotation);
+  return mark != object.meta.annotations.end() && mark->second == "true";
 }
 
 Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, const Catalog& catalog,
@@ -135,6 +141,7 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
       gate != object.meta.annotations.end()) {
     workload.gated_by = gate->second;
   }
+  workload.movable = IsMovable(object);
   workload.preemption_gates = ClosedGates(object.preemption_gates, object.status.preemption_gates);
   for (const PodSetTemplate& pod_set : object.templates) {
     int32_t pods = pod_set.count;
@@ -165,6 +172,7 @@ void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& cat
   out->workload.queue_time = from.workload.queue_time;
   if (out->workload.local_queue.empty()) out->workload.local_queue = from.workload.local_queue;
   if (out->workload.gated_by.empty()) out->workload.gated_by = from.workload.gated_by;
+  out->workload.movable = out->workload.movable || from.workload.movable;
   if (!job.Label(kPriorityClassLabel).empty()) return;
   out->priority = from.priority;
   out->workload.priority = from.workload.priority;

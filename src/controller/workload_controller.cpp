@@ -239,6 +239,7 @@ void WorkloadController::Tell(Entry* entry, const std::optional<Held>& held) {
   now.queue_time = QueueTime(object.meta.creation, object.status);
   now.catalog = deps_.catalog->version;
   now.holds = entry->claim.has_value();
+  now.movable = IsMovable(object);
   if (entry->told == now && !held.has_value()) return;
   if (entry->told.has_value() && !entry->told->gated_by.empty() && now.gated_by.empty() && !now.holds) {
     entry->reason = engine::Reason{};
@@ -257,7 +258,8 @@ void WorkloadController::Tell(Entry* entry, const std::optional<Held>& held) {
     workload.held->pods_ready = true;
   } else if (!entry->claim.has_value()) {
     const auto eviction = ShownEviction(object.status);
-    if (eviction.has_value()) workload.last_eviction = {eviction->at, deps_.queues_as(eviction->preemptor_uid)};
+    if (eviction.has_value())
+      workload.last_eviction = ToPastEviction(*eviction, deps_.queues_as(eviction->preemptor_uid));
   }
   Apply(engine::WorkloadChanged{std::move(workload)});
 }

@@ -107,6 +107,7 @@ class WorkloadController final : public WorkloadSource {
     WallTime queue_time;
     uint64_t catalog = 0;
     bool holds = false;
+    bool movable = false;
     friend bool operator==(const Told&, const Told&) = default;
   };
   struct Entry {

@@ -7,6 +7,7 @@
 
 #include "machines.h"
 #include "muster/core/check.h"
+#include "muster/engine/totals.h"
 #include "obstacles.h"
 #include "placement.h"
 
@@ -20,7 +21,7 @@ struct Assigner::Attempt {
   const ClusterQueueState* queue = nullptr;
   const ScanProgress* start = nullptr;
   const Assignment* chosen = nullptr;  // whose flavors are the only ones; null: all
-  bool empty_machines = false;         // as if no gang were on any
+  bool empty_machines = false;         // as if no gang were on any, nor in topologies
   bool search_ended = false;
   Assignment out;
 };
@@ -240,8 +241,33 @@ Assignment Assigner::Assign(const WorkloadState& workload, const ClusterQueueSta
   return assignment;
 }
 
-Assignment Assigner::AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue) const {
-  return AssignCounts(workload, queue, FullCounts(workload.spec), {}, nullptr, true);
+Assignment Assigner::AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue,
+                                           const ScanProgress& start) const {
+  return AssignCounts(workload, queue, FullCounts(workload.spec), start, nullptr, true);
+}
+
+std::optional<Assignment> Assigner::AssignmentOf(const WorkloadState& holder) const {
+  const Claim& claim = *holder.claim;
+  Assignment out;
+  if (claim.admission.pod_sets.size() != holder.spec.pod_sets.size()) return std::nullopt;
+  for (size_t i = 0; i < holder.spec.pod_sets.size(); ++i) {
+    const PodSetAssignment& assigned = claim.admission.pod_sets[i];
+    if (assigned.name != holder.spec.pod_sets[i].name) return std::nullopt;
+    const auto [count, totals] = StillHeld(assigned, holder.spec.pod_sets[i].count);
+    PodSetChoice choice{count, {}, {}, {}};
+    for (const auto& [resource, amount] : totals) {
+      const auto flavor = std::find_if(assigned.flavors.begin(), assigned.flavors.end(),
+                                       [&resource = resource](const auto& entry) { return entry.first == resource; });
+      if (flavor == assigned.flavors.end()) continue;
+      const FlavorResource fr = catalog_->Find(flavor->second, resource);
+      const quota::CellId cell = ledger_->FindCell(claim.queue->node, fr);
+      if (cell == quota::kNoCell) return std::nullopt;
+      choice.resources.push_back({fr.resource, fr.flavor, cell, amount, Mode::kFit});
+      AddTo(&out.usage, cell, amount);
+    }
+    out.pod_sets.push_back(std::move(choice));
+  }
+  return out;
 }
 
 Assignment Assigner::AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue,
@@ -359,7 +385,8 @@ void Assigner::FindVictims(const WorkloadState& workload, const ClusterQueueStat
 void Assigner::PlaceInTopologies(Attempt* attempt) const {
   const size_t obstacles_before = attempt->out.obstacles.size();
   if (attempt->out.mode == Mode::kFit) {
-    if (placer_->Place(*attempt->workload, *attempt->queue, gang::PlaceView::kBoth, &attempt->out)) return;
+    const auto view = attempt->empty_machines ? gang::PlaceView::kEmpty : gang::PlaceView::kBoth;
+    if (placer_->Place(*attempt->workload, *attempt->queue, view, &attempt->out)) return;
     attempt->out.mode = Mode::kPreempt;
     attempt->out.without_places = true;
   }

@@ -76,8 +76,11 @@ class Assigner {
   // For the whole workload; if that is impossible and its pod sets allow it, for the greatest number of pods
   // that fits, or can be made to by evictions. `start`: where to go on with the scan of flavors.
   Assignment Assign(const WorkloadState& workload, const ClusterQueueState& queue, const ScanProgress& start) const;
-  // As if no gang were on any machine.
-  Assignment AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue) const;
+  // As if no gang were on any machine, nor in any topology.
+  Assignment AssignOnEmptyMachines(const WorkloadState& workload, const ClusterQueueState& queue,
+                                   const ScanProgress& start = {}) const;
+  // What its claim holds, without places. RETURNS: nothing where its pod sets or flavors are others by now.
+  std::optional<Assignment> AssignmentOf(const WorkloadState& holder) const;
   // Anew, with the flavors of `chosen`.
   Assignment AssignAgain(const WorkloadState& workload, const ClusterQueueState& queue, const Assignment& chosen) const;
   // Anew, with the counts and the flavors of `chosen`.

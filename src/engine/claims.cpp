@@ -55,9 +55,15 @@ void EngineSet::Impl::Apply(const ClaimLeaving& event) {
 void EngineSet::Impl::Apply(const ClaimGone& event) {
   WorkloadState* workload = FindHolder(event.uid, event.claim);
   if (workload == nullptr) return;
+  const ClusterQueueState* left = workload->claim->queue;
+  std::unique_ptr<Room> onward = forest_.TakeOnward(workload);
   DropClaim(workload);
   WakeAfter(*workload);
   Route(workload);
+  if (onward == nullptr || workload->waiting_in == nullptr || workload->waiting_in != left) return;
+  if (!workload->waiting_in->active) return;
+  onward->until = now_ + options_.keep_room_for;
+  forest_.KeepRoom(workload, std::move(*onward));
 }
 
 void EngineSet::Impl::Apply(const EvictionRefused& event) {
@@ -159,6 +165,7 @@ void EngineSet::Impl::DropClaim(WorkloadState* workload) {
     promises_.erase(workload->spec.uid);
   }
   if (workload->claim->before_growth.has_value()) --unwritten_claims_;
+  forest_.TakeOnward(workload);
   evictions_due_.erase(workload);
   replacements_due_.erase(workload);
   SetLackingSince(workload, {});
@@ -171,7 +178,9 @@ void EngineSet::Impl::DropClaim(WorkloadState* workload) {
   namespace_quotas_.Plan(workload->claim->to_come, {workload->spec.ns, {}});
   Tree* tree = workload->claim->queue->tree;
   if (const std::optional<ClaimEviction>& eviction = workload->claim->eviction; eviction.has_value()) {
-    workload->last_eviction = PastEviction{eviction->at, eviction->preemptor_uid};
+    const bool moved = eviction->reason == EvictionReason::kDefragmentation;
+    workload->last_eviction = PastEviction{eviction->at, eviction->preemptor_uid, moved};
+    if (moved) NotePromise(workload->spec.uid, now_);
   }
   forest_.Detach(workload);
   if (tree != nullptr) forest_.RequestFlush(tree);
@@ -288,6 +297,7 @@ void EngineSet::Impl::SetEviction(WorkloadState* workload, std::optional<ClaimEv
   if (current.has_value()) ListVictim(workload, false);
   current = std::move(eviction);
   if (current.has_value()) ListVictim(workload, true);
+  if (!current.has_value() || current->reason != EvictionReason::kDefragmentation) forest_.TakeOnward(workload);
   NoteLeaving(workload);
 }
 

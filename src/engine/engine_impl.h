@@ -129,6 +129,7 @@ class EngineSet::Impl final : private PassHost {
   void OnPreempt(const Victim& victim, const WorkloadState& preemptor, const ClusterQueueState& queue) override;
   void OnNominate(ClusterQueueState* queue) override;
   void OnNoFit(const std::vector<Obstacle>& obstacles) override;
+  bool ComesBack(const WorkloadState& workload) const override;
   WallTime EndOf(const std::string& uid) const override;
   bool HadToGoFor(const WorkloadState& workload, const WorkloadState& preemptor) const override;
   void OnPreemptionSkipped(ClusterQueueState* queue) override { ++queue->preemption_skips; }

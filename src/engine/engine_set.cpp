@@ -120,7 +120,7 @@ struct TreeRun {
         fair_order(of),
         pass(forest, &assigner, placer, &machines, host,
              options.fair_sharing.has_value() ? static_cast<PassOrder*>(&fair_order) : &classical_order, number, now,
-             options.keep_room_for, options.reserve_after) {
+             options) {
     tree->machines = asker;
   }
 
@@ -448,6 +448,14 @@ void EngineSet::Impl::SetReason(WorkloadState* workload, std::shared_ptr<const R
   if (workload->reason_changed) return;
   workload->reason_changed = true;
   reasons_changed_.insert(workload);
+}
+
+bool EngineSet::Impl::ComesBack(const WorkloadState& workload) const {
+  std::shared_ptr<const Reason> why;
+  const ClusterQueueState* queue = WaitingPlace(workload, &why);
+  return queue != nullptr && queue == workload.claim->queue && workload.spec.invalid.empty() &&
+         NamespaceMatches(*queue, workload.spec.ns) &&
+         ApplicableChecks(queue->spec, &workload.claim->admission).empty();
 }
 
 WallTime EngineSet::Impl::EndOf(const std::string& uid) const {

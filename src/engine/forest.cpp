@@ -674,6 +674,7 @@ void Forest::ReleaseDue(WallTime now) {
       workload->room_spent = true;
       BeginTurn();
       GiveUpRoom(workload);
+      if (WasMoved(*workload)) workload->last_eviction->moved = false;  // from now on it waits like others
       RequestFlush(queue->tree);
     }
     if (queue->reserve_at.IsSet() && queue->reserve_at <= now) {

@@ -85,12 +85,17 @@ class Forest {
 
   // Keeps `room` for the workload, which waits in an existing queue, instead of what was kept before.
   void KeepRoom(WorkloadState* workload, Room room);
-  // Whose turn it is not in a StrictFIFO queue cannot use room; one whose start was refused is waited for.
+  // Whose turn it is not in a StrictFIFO queue cannot use room; one whose start was refused is waited for, and one that
+  // was moved comes back first.
   static bool MayUseRoom(const WorkloadState& workload);
   // Those for whom machines are reserved, in all trees.
   const absl::btree_set<WorkloadState*, ByUid>& reserving() const { return reserving_; }
   // Keeps none any more, if any was.
   void GiveUpRoom(WorkloadState* workload);
+  // Keeps `room` for one that is moved, for when it waits. REQUIRES: its claim leaves, and none is kept yet
+  void KeepOnward(WorkloadState* workload, Room room);
+  // That is not kept any more. RETURNS: what was; null: nothing. REQUIRES: it holds a claim
+  std::unique_ptr<Room> TakeOnward(WorkloadState* workload);
   // Likewise, of what is kept for it, because it went to others or is of no use to it.
   void LoseRoom(WorkloadState* workload);
 
@@ -186,6 +191,8 @@ class Forest {
   // In the index of those who have places on nodes.
   void ListPlaces(WorkloadState* workload, bool add);
   void BookPlaces(const std::vector<gang::PlacedPodSet>& places, gang::PlaceBook book, bool take);
+  // What of a room is in no tree.
+  void BookOutsideTrees(const WorkloadState& workload, const Room& room, bool take);
   void GiveUpRooms(ClusterQueueState* queue);
   // Of those that may not use it.
   void GiveUpUselessRooms(ClusterQueueState* queue);

@@ -22,6 +22,9 @@ void Forest::ValidateBooks(const ClusterQueueState& queue) {
       expected[fr][0].Add(amount);
       if (!claim.leaving) expected[fr][1].Add(amount);
     }
+    if (claim.onward == nullptr) continue;
+    MUSTER_CHECK(claim.leaving && claim.eviction->reason == EvictionReason::kDefragmentation);
+    for (const auto& [fr, amount] : claim.onward->usage) expected[fr][1].Add(amount);
   }
   MUSTER_CHECK(queue.preemptible.size() == preemptible);
   for (WorkloadState* keeper : queue.keeping) {

@@ -27,6 +27,7 @@ void Forest::Book(WorkloadState* holder, bool take) {
   } else {
     tree->leaving.erase(holder);
   }
+  if (claim.onward != nullptr) BookPlanned(*claim.queue, claim.onward->usage, take);
   ++tree->version;
   claim.queue->capacity_generation = ++generation_;
 }
@@ -93,17 +94,39 @@ void Forest::SetPlaces(WorkloadState* workload, std::vector<gang::PlacedPodSet> 
   }
 }
 
+void Forest::BookOutsideTrees(const WorkloadState& workload, const Room& room, bool take) {
+  BookPlaces(room.places, gang::PlaceBook::kPlanned, take);
+  const PodsToCome none{workload.spec.ns, {}};
+  namespace_quotas_->Plan(take ? none : room.to_come, take ? room.to_come : none);
+}
+
 void Forest::KeepRoom(WorkloadState* workload, Room room) {
   GiveUpRoom(workload);
   ClusterQueueState* queue = workload->waiting_in;
   workload->room = std::make_unique<Room>(std::move(room));
   BookPlanned(*queue, workload->room->usage, true);
-  BookPlaces(workload->room->places, gang::PlaceBook::kPlanned, true);
-  namespace_quotas_->Plan({workload->spec.ns, {}}, workload->room->to_come);
+  BookOutsideTrees(*workload, *workload->room, true);
   queue->keeping.insert(workload);
   queue->tree->keeping.insert(workload);
   if (workload->room->future.has_value()) reserving_.insert(workload);
+  if (WasMoved(*workload)) queue->waiting.SetFirst(&workload->ticket, true);
   Refresh(queue);
+}
+
+void Forest::KeepOnward(WorkloadState* workload, Room room) {
+  Claim* claim = workload->claim.get();
+  MUSTER_CHECK(claim->leaving && claim->onward == nullptr);
+  claim->onward = std::make_unique<Room>(std::move(room));
+  if (claim->queue->tree != nullptr) BookPlanned(*claim->queue, claim->onward->usage, true);
+  BookOutsideTrees(*workload, *claim->onward, true);
+}
+
+std::unique_ptr<Room> Forest::TakeOnward(WorkloadState* workload) {
+  Claim* claim = workload->claim.get();
+  if (claim->onward == nullptr) return nullptr;
+  if (claim->queue->tree != nullptr) BookPlanned(*claim->queue, claim->onward->usage, false);
+  BookOutsideTrees(*workload, *claim->onward, false);
+  return std::move(claim->onward);
 }
 
 void Forest::GiveUpRoom(WorkloadState* workload) {
@@ -111,12 +134,12 @@ void Forest::GiveUpRoom(WorkloadState* workload) {
   MUSTER_CHECK(!workload->waiting_in->tree->lifted_rooms.contains(workload->room.get()));
   ClusterQueueState* queue = workload->waiting_in;
   BookPlanned(*queue, workload->room->usage, false);
-  BookPlaces(workload->room->places, gang::PlaceBook::kPlanned, false);
-  namespace_quotas_->Plan(workload->room->to_come, {workload->spec.ns, {}});
+  BookOutsideTrees(*workload, *workload->room, false);
   queue->keeping.erase(workload);
   queue->tree->keeping.erase(workload);
   reserving_.erase(workload);
   workload->room.reset();
+  if (WasMoved(*workload) && queue->preemptor != workload) queue->waiting.SetFirst(&workload->ticket, false);
   Refresh(queue);
 }
 
@@ -136,8 +159,10 @@ void Forest::GiveUpRooms(ClusterQueueState* queue) {
 
 bool Forest::MayUseRoom(const WorkloadState& workload) {
   const queue::WaitingQueue& waiting = workload.waiting_in->waiting;
-  return waiting.strategy() != queue::Strategy::kStrictFIFO || waiting.Head() == &workload.ticket ||
-         workload.ticket.place() == queue::Place::kBackingOff;
+  const queue::Ticket* head = waiting.Head();
+  return waiting.strategy() != queue::Strategy::kStrictFIFO || head == &workload.ticket ||
+         workload.ticket.place() == queue::Place::kBackingOff || WasMoved(workload) ||
+         (head != nullptr && WasMoved(*static_cast<const WorkloadState*>(head->owner)));
 }
 
 void Forest::GiveUpUselessRooms(ClusterQueueState* queue) {

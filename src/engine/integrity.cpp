@@ -81,6 +81,12 @@ void Add(Hash* hash, const Admission& admission) {
   }
 }
 
+void Add(Hash* hash, const Room& room) {
+  hash->Add(static_cast<int64_t>(room.borrow)).Add(room.until.unix_nanos);
+  hash->Add(room.future.has_value() ? room.future->count : int64_t{-1});
+  for (const auto& [fr, amount] : room.usage) hash->Add(amount.value);
+}
+
 void Add(Hash* hash, const Claim& claim) {
   hash->Add(static_cast<int64_t>(claim.id.epoch)).Add(static_cast<int64_t>(claim.id.sequence));
   hash->Add(static_cast<int64_t>(claim.state)).Add(claim.reserved_at.unix_nanos);
@@ -93,6 +99,7 @@ void Add(Hash* hash, const Claim& claim) {
   hash->Add(static_cast<int64_t>(claim.pods_ready)).Add(static_cast<int64_t>(claim.irreplaceable));
   for (const std::string& host : claim.failed_hosts) hash->Add(host);
   hash->Add(static_cast<int64_t>(claim.withdrawn)).Add(static_cast<int64_t>(claim.admitted));
+  if (claim.onward != nullptr) Add(hash, *claim.onward);
   Add(hash, claim.admission);
   if (claim.before_growth.has_value()) Add(hash, *claim.before_growth);
 }
@@ -101,7 +108,9 @@ void Add(Hash* hash, const Workload& spec) {
   hash->Add(spec.uid).Add(spec.ns).Add(spec.name).Add(spec.local_queue).Add(spec.generation);
   hash->Add(static_cast<int64_t>(spec.priority)).Add(spec.priority_class).Add(spec.queue_time.unix_nanos);
   hash->Add(static_cast<int64_t>(spec.active)).Add(spec.gated_by).Add(spec.not_before.unix_nanos);
-  hash->Add(static_cast<int64_t>(spec.elastic)).Add(spec.growth_queue_time.unix_nanos);
+  hash->Add(static_cast<int64_t>(spec.movable))
+      .Add(static_cast<int64_t>(spec.elastic))
+      .Add(spec.growth_queue_time.unix_nanos);
   hash->Add(spec.max_execution.has_value() ? spec.max_execution->count() : int64_t{-1});
   for (const PodSet& pod_set : spec.pod_sets) {
     hash->Add(pod_set.name).Add(static_cast<int64_t>(pod_set.count));
@@ -127,12 +136,9 @@ void Add(Hash* hash, const WorkloadState& workload) {
   hash->Add(workload.waiting_in == nullptr ? std::string_view() : workload.waiting_in->name);
   hash->Add(static_cast<int64_t>(workload.ticket.place())).Add(workload.start_refused);
   hash->Add(workload.last_eviction.has_value() ? workload.last_eviction->preemptor_uid : "");
+  hash->Add(static_cast<int64_t>(WasMoved(workload)));
   hash->Add(static_cast<int64_t>(workload.room_spent));
-  if (workload.room != nullptr) {
-    hash->Add(static_cast<int64_t>(workload.room->borrow)).Add(workload.room->until.unix_nanos);
-    hash->Add(workload.room->future.has_value() ? workload.room->future->count : int64_t{-1});
-    for (const auto& [fr, amount] : workload.room->usage) hash->Add(amount.value);
-  }
+  if (workload.room != nullptr) Add(hash, *workload.room);
   for (const int16_t index : workload.scan.tried) hash->Add(static_cast<int64_t>(index));
   hash->Add(static_cast<int64_t>(workload.reason_hash));
 }

@@ -20,7 +20,7 @@ quota::CellAmounts RoomOf(const WorkloadState& workload) {
 
 // Whether the room of `preemptor` is open to `workload`, if that borrows or not.
 bool IsOpenTo(const PassHost& host, const WorkloadState& workload, bool borrows, const WorkloadState& preemptor) {
-  if (&workload == &preemptor || host.HadToGoFor(workload, preemptor)) return false;
+  if (&workload == &preemptor || WasMoved(preemptor) || host.HadToGoFor(workload, preemptor)) return false;
   if (workload.waiting_in == preemptor.waiting_in) {
     return workload.waiting_in->waiting.StandsBefore(&workload.ticket, &preemptor.ticket);
   }

@@ -7,6 +7,8 @@
 // borrow is no matter, unlike in a pass: one that is admitted since it borrows less, and evicted at once since its
 // priority is lower, would go round for ever.
 //
+// Who was moved gives way to nobody: he had it all, and made room for another.
+//
 // Room on machines that small gangs will leave for a big one is kept likewise (tree_pass_machines.cpp). What will have
 // ended before all of it can be free may have those machines, too, though no quota that is kept.
 //

@@ -36,6 +36,10 @@ bool TopologyPlacer::AsksForTopology(const ClusterQueueState& queue, const PodSe
   return pod_set.topology.IsExplicit() || IsTopologyOnly(queue);
 }
 
+const gang::FlavorNodes* TopologyPlacer::FlavorNodesOf(FlavorId flavor) const {
+  return book_->FindFlavor(catalog_->FlavorName(flavor));
+}
+
 std::optional<Obstacle> TopologyPlacer::WhyNotFlavor(const WorkloadState& workload, const ClusterQueueState& queue,
                                                      size_t index, const ResourceFlavor& flavor,
                                                      const GroupState& group) const {

@@ -31,6 +31,9 @@ class TopologyPlacer {
   // The pod set is to have a place.
   bool AsksForTopology(const ClusterQueueState& queue, const PodSet& pod_set) const;
 
+  // Null where it has no topology that is known.
+  const gang::FlavorNodes* FlavorNodesOf(FlavorId flavor) const;
+
   // Whether the places that were found are still free, all together.
   bool StillFits(const WorkloadState& workload, const Assignment& assignment, gang::PlaceView view) const;
 

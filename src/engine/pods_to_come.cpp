@@ -51,6 +51,7 @@ void EngineSet::Impl::ValidatePodsToCome() const {
     }
     if (workload->claim == nullptr) continue;
     planned.push_back(PodsToComeOf(*workload));
+    if (workload->claim->onward != nullptr) planned.push_back(workload->claim->onward->to_come);
   }
   namespace_quotas_.Validate(planned);
 }

@@ -37,8 +37,11 @@ void EngineSet::Impl::NotePromise(const std::string& preemptor_uid, WallTime evi
 std::vector<std::pair<WorkloadState*, WallTime>> EngineSet::Impl::Promised(const Tree& tree) {
   std::vector<std::pair<WorkloadState*, WallTime>> promised;
   absl::erase_if(promises_, [&](const auto& promise) {
-    if (promise.second + options_.keep_room_for <= now_) return true;
     WorkloadState* preemptor = FindPreemptor(promise.first);
+    if (promise.second + options_.keep_room_for <= now_) {
+      if (preemptor != nullptr && WasMoved(*preemptor)) preemptor->last_eviction->moved = false;
+      return true;
+    }
     if (preemptor == nullptr || preemptor->waiting_in == nullptr || preemptor->waiting_in->tree != &tree) return false;
     if (HasStartedSince(*preemptor, promise.second)) return true;
     promised.emplace_back(preemptor, promise.second);
@@ -62,7 +65,7 @@ bool EngineSet::Impl::HadToGoFor(const WorkloadState& workload, const WorkloadSt
     if (uid == nullptr) return false;
     if (*uid == preemptor.spec.uid) return true;
     at = FindWorkload(*uid);
-    if (at != nullptr && TreeOf(*at) != preemptor.waiting_in->tree) return false;
+    if (at != nullptr && TreeOf(*at) != TreeOf(preemptor)) return false;
   }
   return false;
 }

@@ -337,7 +337,7 @@ bool EngineSet::Impl::QueuesAlike(const Workload& a, const Workload& b) {
          a.active == b.active && a.gated_by == b.gated_by && a.preemption_gates == b.preemption_gates &&
          a.not_before == b.not_before && a.max_execution == b.max_execution && a.invalid == b.invalid &&
          a.elastic == b.elastic && a.growth_queue_time == b.growth_queue_time && a.timed_out == b.timed_out &&
-         SamePodSets(a, b);
+         a.movable == b.movable && SamePodSets(a, b);
 }
 
 void EngineSet::Impl::Apply(const WorkloadChanged& event) {
@@ -369,6 +369,7 @@ void EngineSet::Impl::Change(WorkloadState* workload, const Workload& spec, bool
   // A back-off after a refused start is the engine's own; it lasts until its time whatever the object says.
   const WallTime own_back_off = workload->start_refused.empty() ? WallTime{} : workload->spec.not_before;
   const bool might_queue = !is_new && MayQueue(workload->spec);
+  const bool becomes_movable = spec.movable && !is_new && !workload->spec.movable && workload->claim != nullptr;
   if (workload->claim != nullptr) forest_.Unlist(workload);
   workload->spec = spec;
   if (workload->claim != nullptr) forest_.List(workload);
@@ -389,10 +390,12 @@ void EngineSet::Impl::Change(WorkloadState* workload, const Workload& spec, bool
   } else if (is_new && spec.last_eviction.has_value()) {
     workload->last_eviction = spec.last_eviction;
     NotePromise(spec.last_eviction->preemptor_uid, spec.last_eviction->at);
+    if (spec.last_eviction->moved) NotePromise(spec.uid, spec.last_eviction->at);
   }
   Route(workload);
   if (workload->grows == nullptr) NoteOutside(*workload);
-  if (priority_changed || (might_queue && !MayQueue(spec) && workload->claim == nullptr)) WakeAfter(*workload);
+  const bool withdrawn = might_queue && !MayQueue(spec) && workload->claim == nullptr;
+  if (priority_changed || withdrawn || becomes_movable) WakeAfter(*workload);
 }
 
 void EngineSet::Impl::Apply(const WorkloadDeleted& event) {

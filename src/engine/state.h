@@ -88,6 +88,24 @@ struct ClaimEviction {
   std::vector<std::string> nodes;  // that failed, if it is for these
 };
 
+// Of room on machines that others will leave.
+struct FutureMachines {
+  int64_t count = 0;
+  WallTime free_at;  // when all who run there will have ended at the latest; unset: nobody knows
+};
+
+// Room in the planned book, kept for a workload that waits for others to leave.
+struct Room {
+  std::vector<std::pair<FlavorResource, Amount>> usage;
+  std::vector<gang::PlacedPodSet> places;
+  std::shared_ptr<const Assignment> chosen;  // with the flavors that it is in
+  int32_t borrow = 0;                        // how far up it borrows for it
+  WallTime until;                            // unset: for as long as it waits
+  std::optional<gang::Reservation> machines{};
+  PodsToCome to_come{};
+  std::optional<FutureMachines> future{};  // nobody was told to go for it
+};
+
 struct Claim {
   explicit Claim(gang::Reservation reserved) : machines(std::move(reserved)) {}
 
@@ -118,24 +136,8 @@ struct Claim {
   PodsToCome to_come;      // as ResourceQuotas are to count them
   // The admission without the pods that were added to it, while the write that adds them has no answer.
   std::optional<Admission> before_growth{};
-};
-
-// Of room on machines that others will leave.
-struct FutureMachines {
-  int64_t count = 0;
-  WallTime free_at;  // when all who run there will have ended at the latest; unset: nobody knows
-};
-
-// Room in the planned book, kept for a workload that waits for others to leave.
-struct Room {
-  std::vector<std::pair<FlavorResource, Amount>> usage;
-  std::vector<gang::PlacedPodSet> places;
-  std::shared_ptr<const Assignment> chosen;  // with the flavors that it is in
-  int32_t borrow = 0;                        // how far up it borrows for it
-  WallTime until;                            // unset: for as long as it waits
-  std::optional<gang::Reservation> machines{};
-  PodsToCome to_come{};
-  std::optional<FutureMachines> future{};  // nobody was told to go for it
+  // Of one that is moved: what is kept for it until it waits, so that it comes back. Nobody else may have that.
+  std::unique_ptr<Room> onward{};
 };
 
 // Where admissions wait for the pods of others: whether they wait for this one's. What is being stopped will never have
@@ -158,10 +160,10 @@ struct WorkloadState {
   ClaimId last_gone;  // an object that still shows this one is late
   ScanProgress scan;
   std::unique_ptr<ScanHistory> scan_history;
-  std::unique_ptr<Room> room;  // only while it waits
+  std::unique_ptr<Room> room;  // only while it waits; of one that is moved and leaves: `claim->onward`
   bool room_spent = false;     // the time was over for which room is kept for it
   uint64_t room_lost_in = 0;   // the forest's turn in which its room last went to others; 0: none
-  WallTime crowded_since;  // when it first had quota and no place on machines, since its last admission; unset: never
+  WallTime crowded_since;      // when it first had quota and no places, since its last admission; unset: never
   // Whom it preempted, by uid, since anything changed in its tree that nobody decided here: not again before that, or
   // preemptors could go round for ever.
   absl::flat_hash_set<std::string> preempted;
@@ -180,6 +182,11 @@ struct WorkloadState {
 // It lost its last claim to that preemptor, and has not started since.
 inline bool WasEvictedFor(const WorkloadState& workload, const WorkloadState& preemptor) {
   return workload.last_eviction.has_value() && workload.last_eviction->preemptor_uid == preemptor.spec.uid;
+}
+
+// It was moved, and waits to come back.
+inline bool WasMoved(const WorkloadState& workload) {
+  return workload.last_eviction.has_value() && workload.last_eviction->moved;
 }
 
 // Those that are to go first: lower priority, reserved later (unset: just now), smaller uid. REQUIRES: all hold claims.

@@ -182,6 +182,7 @@ void EngineSet::Impl::ValidatePlaces() const {
     if (workload->claim == nullptr) continue;
     add(workload->claim->places, &actual);
     if (!workload->claim->leaving) add(workload->claim->places, &planned);
+    if (workload->claim->onward != nullptr) add(workload->claim->onward->places, &planned);
   }
   topologies_.Validate(actual, gang::PlaceBook::kActual);
   topologies_.Validate(planned, gang::PlaceBook::kPlanned);

@@ -177,6 +177,7 @@ void TreePass::Process(Entry* entry) {
     return entry->workload->room->future.has_value() ? WaitForMachines(entry) : WaitForVictims(entry);
   }
   CheckNamespace(entry);
+  if (MoveOthers(entry)) return;
   switch (entry->assignment.mode) {
     case Mode::kNoFit:
       OnNoFit(entry);
@@ -332,23 +333,30 @@ void TreePass::OnGated(Entry* entry) {
 void TreePass::Preempt(Entry* entry) {
   WorkloadState* workload = entry->workload;
   const Assignment& assignment = entry->assignment;
-  progress_ = true;
-  for (const Victim& victim : assignment.preemption.victims) {
-    host_->OnPreempt(victim, *workload, *entry->queue);
-    if (keep_room_for_ > Duration::zero()) workload->preempted.insert(victim.workload->spec.uid);
-  }
-  for (const auto& [cell, amount] : assignment.usage) {
-    winners_.emplace_back(tree_->ledger.flavor_resource(cell), workload);
-  }
-  // A time that is over begins anew only for others than those who were waited for.
-  if (!assignment.preemption.victims.empty() || tree_->leaving.empty()) workload->room_spent = false;
-  if (!assignment.preemption.victims.empty()) workload->room_lost_in = 0;
-  workload->scan = {};
-  workload->scan_history.reset();
+  for (const Victim& victim : assignment.preemption.victims) TellToGo(victim, entry);
+  StartWaiting(entry, !assignment.preemption.victims.empty());
   KeepRoom(entry, now_ + keep_room_for_);
   WaitForVictims(entry);
   // What is kept for nobody beyond this pass takes no room from others.
   if (workload->room != nullptr) RecheckRooms(entry->free_of);
+}
+
+void TreePass::TellToGo(const Victim& victim, Entry* entry) {
+  host_->OnPreempt(victim, *entry->workload, *entry->queue);
+  if (keep_room_for_ > Duration::zero()) entry->workload->preempted.insert(victim.workload->spec.uid);
+}
+
+void TreePass::StartWaiting(Entry* entry, bool for_others) {
+  WorkloadState* workload = entry->workload;
+  progress_ = true;
+  for (const auto& [cell, amount] : entry->assignment.usage) {
+    winners_.emplace_back(tree_->ledger.flavor_resource(cell), workload);
+  }
+  // A time that is over begins anew only for others than those who were waited for.
+  if (for_others || tree_->leaving.empty()) workload->room_spent = false;
+  if (for_others) workload->room_lost_in = 0;
+  workload->scan = {};
+  workload->scan_history.reset();
 }
 
 // Those who stand first take the room of those behind them, but who stands first may itself depend on what is kept:
@@ -366,19 +374,25 @@ void TreePass::KeepRoom(Entry* entry, WallTime until) {
     if (auto machines = KeepMachines(*entry); machines.has_value()) reserved_machines_.push_back(*std::move(machines));
     return;
   }
+  std::optional<gang::Reservation> machines = KeepMachines(*entry);
+  // Quota alone would be kept from others in vain.
+  if (!machines.has_value()) return;
+  forest_->KeepRoom(entry->workload, MakeRoom(*entry->workload, assignment, until, std::move(machines)));
+}
+
+Room TreePass::MakeRoom(const WorkloadState& workload, const Assignment& assignment, WallTime until,
+                        std::optional<gang::Reservation> machines) const {
   Room room{{},
-            placer_->PlacesOf(*entry->workload, assignment),
+            placer_->PlacesOf(workload, assignment),
             std::make_shared<const Assignment>(assignment),
             assignment.borrow,
-            until};
+            until,
+            std::move(machines)};
   for (const auto& [cell, amount] : assignment.usage) {
     room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
   }
-  room.to_come = AllToCome(*entry->workload, assignment);
-  room.machines = KeepMachines(*entry);
-  // Quota alone would be kept from others in vain.
-  if (!room.machines.has_value()) return;
-  forest_->KeepRoom(entry->workload, std::move(room));
+  room.to_come = AllToCome(workload, assignment);
+  return room;
 }
 
 PodsToCome TreePass::AllToCome(const WorkloadState& workload, const Assignment& assignment) {

@@ -16,6 +16,7 @@
 #include "assigner.h"
 #include "forest.h"
 #include "machines.h"
+#include "muster/engine/engine.h"
 #include "nomination.h"
 #include "placement.h"
 #include "state.h"
@@ -72,6 +73,9 @@ class PassHost {
   // It would preempt, and others of the pass take what it needs.
   virtual void OnPreemptionSkipped(ClusterQueueState* queue) = 0;
   virtual void OnTargetsRecomputed(const ClusterQueueState& queue, RecomputedTargets result) = 0;
+  // One that is moved would wait where it was admitted, and nothing but its turn would be in its way. REQUIRES: it
+  // holds a claim
+  virtual bool ComesBack(const WorkloadState& workload) const = 0;
   // When the claim of that workload will be gone at the latest; unset: nobody knows.
   virtual WallTime EndOf(const std::string& uid) const = 0;
   // It has lost its last claim to that preemptor and has not started since, or to one of whom that holds; all of the
@@ -93,10 +97,8 @@ bool ComesBefore(const Entry& a, const Entry& b);
 
 class TreePass {
  public:
-  // `keep_room_for`, `reserve_after`: as of the EngineOptions.
   TreePass(Forest* forest, const Assigner* assigner, const TopologyPlacer* placer, const MachinePlacer* machines,
-           PassHost* host, PassOrder* order, uint64_t number, WallTime now, Duration keep_room_for,
-           Duration reserve_after)
+           PassHost* host, PassOrder* order, uint64_t number, WallTime now, const EngineOptions& options)
       : forest_(forest),
         assigner_(assigner),
         placer_(placer),
@@ -105,8 +107,9 @@ class TreePass {
         order_(order),
         number_(number),
         now_(now),
-        keep_room_for_(keep_room_for),
-        reserve_after_(reserve_after) {}
+        keep_room_for_(options.keep_room_for),
+        reserve_after_(options.reserve_after),
+        defragment_after_(options.defragment_after) {}
 
   // Takes in what was asked to be looked at again, and nominates those for whom room is kept.
   void Begin(Tree* tree);
@@ -161,8 +164,18 @@ class TreePass {
   // It could preempt, and may not.
   void OnGated(Entry* entry);
   void Preempt(Entry* entry);
+  void TellToGo(const Victim& victim, Entry* entry);
+  // `for_others`: somebody was told to go for it.
+  void StartWaiting(Entry* entry, bool for_others);
+  // It has quota and no places, and has had so for that long; else it is looked at again by then.
+  bool IsCrowdedFor(const Entry& entry, Duration duration);
+  // Where nothing else helps it, and its time has come. RETURNS: whether any are moved for it.
+  bool MoveOthers(Entry* entry);
+  bool IsDueToMoveOthers(const Entry& entry);
   bool MayKeepRoom(const WorkloadState& workload) const;
   void KeepRoom(Entry* entry, WallTime until);
+  Room MakeRoom(const WorkloadState& workload, const Assignment& assignment, WallTime until,
+                std::optional<gang::Reservation> machines) const;
   static PodsToCome AllToCome(const WorkloadState& workload, const Assignment& assignment);
   std::optional<gang::Reservation> KeepMachines(const Entry& entry);
   // It waits for those who are leaving.
@@ -191,6 +204,7 @@ class TreePass {
   WallTime now_;
   Duration keep_room_for_;
   Duration reserve_after_;
+  Duration defragment_after_;
 
   Tree* tree_ = nullptr;
   std::unique_ptr<quota::ScopedTake> reserved_;

@@ -30,15 +30,18 @@ std::vector<Entry*> TreePass::DueForMachines() {
   for (Entry& entry : entries_) {
     WorkloadState* workload = entry.workload;
     if (entry.keeps || workload->grows != nullptr || !IsCrowdedOut(entry.assignment)) continue;
-    if (!workload->crowded_since.IsSet()) workload->crowded_since = now_;
-    const WallTime when = workload->crowded_since + reserve_after_;
-    if (when > now_) {
-      forest_->RecheckForMachines(entry.queue, when);
-    } else {
-      due.push_back(&entry);
-    }
+    if (IsCrowdedFor(entry, reserve_after_)) due.push_back(&entry);
   }
   return due;
+}
+
+bool TreePass::IsCrowdedFor(const Entry& entry, Duration duration) {
+  WallTime* since = &entry.workload->crowded_since;
+  if (!since->IsSet()) *since = now_;
+  const WallTime when = *since + duration;
+  if (when <= now_) return true;
+  forest_->RecheckForMachines(entry.queue, when);
+  return false;
 }
 
 bool TreePass::ReserveMachinesAhead(Entry* entry) {
@@ -49,12 +52,7 @@ bool TreePass::ReserveMachinesAhead(Entry* entry) {
   std::optional<gang::FutureRoom> future =
       machines_->KeepFuture(*workload, assignment, [this](const std::string& uid) { return host_->EndOf(uid); });
   if (!future.has_value()) return false;
-  Room room{{}, {}, std::make_shared<const Assignment>(assignment), assignment.borrow, {}};
-  for (const auto& [cell, amount] : assignment.usage) {
-    room.usage.emplace_back(tree_->ledger.flavor_resource(cell), amount);
-  }
-  room.to_come = AllToCome(*workload, assignment);
-  room.machines = std::move(future->places);
+  Room room = MakeRoom(*workload, assignment, {}, std::move(future->places));
   room.future = {future->machines, future->free_at};
   forest_->KeepRoom(workload, std::move(room));
   entry->keeps = true;

@@ -481,6 +481,9 @@ int64_t Reservation::Lacking() const {
   for (const Holding::Part& part : holding_->parts) pods += part.missing;
   return pods;
 }
+std::vector<std::string> Reservation::Nodes() const {
+  return holding_ == nullptr ? std::vector<std::string>() : room_->NodesOf(*holding_);
+}
 void Reservation::SetNeeded(const std::vector<std::pair<std::string, int64_t>>& pods) {
   if (holding_ != nullptr) room_->SetNeeded(holding_, pods);
 }

@@ -446,6 +446,17 @@ void MachineRoomImpl::SetLeftOver(const std::string& workload, bool left_over) {
   for (const std::string& key : pods->second) pods_.at(key).left_over = left_over;
 }
 
+std::vector<std::string> MachineRoomImpl::NodesOf(const Holding& holding) const {
+  std::set<std::string> nodes;
+  for (const Holding::Part& part : holding.parts) {
+    for (const MachinePlace& place : part.places) nodes.insert(machine_names_[place.machine.value]);
+  }
+  if (const auto pods = pods_of_.find(holding.workload); holding.claim && pods != pods_of_.end()) {
+    for (const std::string& key : pods->second) nodes.insert(pods_.at(key).pod.node);
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
 Reservation MachineRoomImpl::Adopt(std::string_view workload, const GangToSeat& gang) {
   if (!on_) return {this, nullptr};
   Mention(gang);

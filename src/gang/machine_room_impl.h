@@ -138,6 +138,7 @@ class MachineRoomImpl {
   void Release(Holding* holding, bool quiet);
   void SetLeaving(Holding* holding, bool leaving);
   void SetLeftOver(const std::string& workload, bool left_over);
+  std::vector<std::string> NodesOf(const Holding& holding) const;
   void SetNeeded(Holding* holding, const std::vector<std::pair<std::string, int64_t>>& pods);
   void AddToHash(StateHash* hash) const;
   void Validate() const;

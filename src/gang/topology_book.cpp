@@ -169,6 +169,19 @@ std::vector<std::string> TopologyBook::Impl::Overlapping(std::string_view name) 
   return {found.begin(), found.end()};
 }
 
+std::vector<std::vector<std::string>> TopologyBook::Impl::DomainsOf(const PlacedPodSet& placed,
+                                                                    const std::vector<std::string>& levels) {
+  Refresh();
+  std::set<std::vector<std::string>> found;
+  for (const TopologyDomain& domain : placed.assignment.domains) {
+    for (const NodeState* node : GetUsage(placed, domain.values)->nodes) {
+      std::optional<std::vector<std::string>> values = LevelValues(node->node, levels);
+      if (values.has_value()) found.insert(*std::move(values));
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
 void TopologyBook::Impl::AddToHash(StateHash* hash) const {
   const auto add = [&](const WideAmounts& amounts) {
     std::map<std::string_view, Wide> sorted;

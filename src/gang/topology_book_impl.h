@@ -115,6 +115,7 @@ class TopologyBook::Impl {
   const Node* FindNode(std::string_view hostname) const;
   std::vector<std::string> FlavorsOfNode(std::string_view name) const;
   std::vector<std::string> Overlapping(std::string_view flavor);
+  std::vector<std::vector<std::string>> DomainsOf(const PlacedPodSet& placed, const std::vector<std::string>& levels);
   void AddToHash(StateHash* hash) const;
   const std::string* NodeOfPod(std::string_view key) const;
   bool SetFlavor(std::string_view name, FlavorNodes spec);

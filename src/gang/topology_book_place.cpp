@@ -266,6 +266,10 @@ bool TopologyBook::RemovePod(std::string_view key) { return impl_->RemovePod(key
 const Node* TopologyBook::FindNode(std::string_view hostname) const { return impl_->FindNode(hostname); }
 std::vector<std::string> TopologyBook::FlavorsOfNode(std::string_view node) const { return impl_->FlavorsOfNode(node); }
 std::vector<std::string> TopologyBook::Overlapping(std::string_view flavor) { return impl_->Overlapping(flavor); }
+std::vector<std::vector<std::string>> TopologyBook::DomainsOf(const PlacedPodSet& placed,
+                                                              const std::vector<std::string>& levels) {
+  return impl_->DomainsOf(placed, levels);
+}
 void TopologyBook::AddToHash(StateHash* hash) const { impl_->AddToHash(hash); }
 const std::string* TopologyBook::NodeOfPod(std::string_view key) const { return impl_->NodeOfPod(key); }
 bool TopologyBook::SetFlavor(std::string_view name, FlavorNodes flavor) {

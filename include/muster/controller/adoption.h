@@ -46,6 +46,8 @@ std::optional<Held> FindHeld(const Job& job, const Workload* workload, bool wait
 absl::StatusOr<std::optional<Held>> FindHeld(const Workload& workload);
 
 engine::HeldClaim ToHeldClaim(const Held& held);
+// `preemptor_uid`: as the engine knows it.
+engine::PastEviction ToPastEviction(const Eviction& eviction, std::string preemptor_uid);
 // Says that it holds the record of its admission itself.
 bool IsRecordHolder(const Workload& workload);
 

@@ -23,6 +23,8 @@ inline constexpr std::string_view kElasticJobAnnotation = "kueue.x-k8s.io/elasti
 inline constexpr std::string_view kAdmissionGatedByAnnotation = "kueue.x-k8s.io/admission-gated-by";
 inline constexpr std::string_view kProvisioningRequestPrefix = "provreq.kueue.x-k8s.io/";
 inline constexpr std::string_view kRecordAnnotation = "muster.dev/admission";
+// On Jobs and Workloads, "true": as engine::Workload::movable.
+inline constexpr std::string_view kMovableAnnotation = "muster.dev/movable";
 // Kueue's mark of a stop that is under way.
 inline constexpr std::string_view kKueueStoppingAnnotation = "kueue.x-k8s.io/stopping";
 

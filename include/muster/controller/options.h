@@ -51,6 +51,7 @@ struct Options {
   bool balanced_placement = false;  // as of engine::EngineOptions
   // How long a gang waits for machines alone before some are reserved for it. 0: none ever are.
   Duration reserve_after{0};
+  Duration defragment_after{0};  // as of engine::EngineOptions
   int deciders = 1;  // as of engine::EngineOptions
   // Unset: off.
   std::optional<engine::FairSharing> fair_sharing;

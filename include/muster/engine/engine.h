@@ -20,6 +20,7 @@
 //   on which machines the pods were to go that are not bound yet: they get places anew, before anybody else;
 //   since when a gang lacks places: its time begins anew;
 //   since when a gang waits for machines, and which are reserved for it: likewise;
+//   where a gang that is moved was to go: it gets a place, and first, once it waits;
 //   what LocalQueues have consumed since their status was written.
 //
 // Threading: needs external synchronisation (one owner). Views returned are values.
@@ -455,6 +456,12 @@ struct EngineOptions {
   // are reserved for it, as many as it needs, at most once in each flavor, and what small gangs leave there is not for
   // the next small ones, but for those that will have ended before all machines can be free. 0: never.
   Duration reserve_after{0};
+  // A gang that has quota and for so long no places, in topologies or on machines, since others are where it would be,
+  // has some of those moved who are `movable`: the cheapest that it finds who all have places elsewhere, of the same
+  // flavors and in the same tree. They are evicted (kDefragmentation), and their quota and new places are kept for them
+  // until they have started again, at most for `keep_room_for`. 0: nobody is ever moved. Without `keep_room_for`
+  // neither.
+  Duration defragment_after{0};
   // Threads that nominate in a pass: those of several trees at once, on what there is before any of them decides. How
   // many there are changes no decision. 1: the caller alone; more wait, while nothing is decided. REQUIRES: at least 1
   int deciders = 1;

@@ -209,7 +209,8 @@ enum class EvictionReason : uint8_t {
   kClusterQueueStopped,
   kLocalQueueStopped,
   kDeactivated,
-  kNodeFailures,  // nodes that it has places on have failed, and there are no others, or were none for too long
+  kNodeFailures,     // nodes that it has places on have failed, and there are no others, or were none for too long
+  kDefragmentation,  // it has places elsewhere, and somebody who waits only where it is
 };
 
 // An admission that the objects already show: found at start-up, or made true by others.
@@ -231,6 +232,7 @@ struct HeldClaim {
 struct PastEviction {
   WallTime at;
   std::string preemptor_uid;  // empty unless preempted
+  bool moved = false;         // by kDefragmentation
 };
 
 // Its pods were not ready in time with that flavor, `count` times.
@@ -275,6 +277,8 @@ struct Workload {
   // Sorted by pod set and flavor. Of the flavors that a pod set could have, if need be once others have left, those are
   // passed over in which it was out of time more often than in another. Not looked at for more pods of what runs.
   std::vector<FlavorTimeOuts> timed_out{};
+  // It may be stopped and started elsewhere, so that another finds its places (EngineOptions::defragment_after).
+  bool movable = false;
 };
 
 }  // namespace muster::engine

@@ -132,6 +132,9 @@ class TopologyBook {
   std::vector<std::string> FlavorsOfNode(std::string_view node) const;
   // The flavors that have usable nodes in common with this one; itself among them while it is known. Sorted.
   std::vector<std::string> Overlapping(std::string_view flavor);
+  // The values of these node labels on the nodes that the places are, or may be, on; of nodes that have all of them;
+  // sorted.
+  std::vector<std::vector<std::string>> DomainsOf(const PlacedPodSet& placed, const std::vector<std::string>& levels);
   // Where the pod is; null where it is not known.
   const std::string* NodeOfPod(std::string_view key) const;
 

@@ -1,0 +1,54 @@
+// Gangs that are moved so that another finds its places (defragmentation.h says who).
+#include <utility>
+
+#include "defragmentation.h"
+#include "tree_pass.h"
+
+namespace muster::engine {
+
+namespace {
+
+// There is quota, and others are where it would be.
+bool LacksPlacesAlone(const Assignment& assignment) {
+  return !assignment.IsPossible() && assignment.without_places && !assignment.refused_by_namespace;
+}
+
+}  // namespace
+
+bool TreePass::IsDueToMoveOthers(const Entry& entry) {
+  WorkloadState* workload = entry.workload;
+  if (defragment_after_ == Duration::zero() || workload->grows != nullptr || !LacksPlacesAlone(entry.assignment)) {
+    return false;
+  }
+  if (!workload->spec.preemption_gates.empty() || !MayKeepRoom(*workload) || !Forest::MayUseRoom(*workload)) {
+    return false;
+  }
+  return IsCrowdedFor(entry, defragment_after_);
+}
+
+bool TreePass::MoveOthers(Entry* entry) {
+  if (!IsDueToMoveOthers(*entry)) return false;
+  WorkloadState* workload = entry->workload;
+  std::optional<MovePlan> plan;
+  {
+    const WithoutRooms without(tree_, entry->free_of);
+    plan = MoveSearch(host_, tree_, assigner_, placer_, machines_).Find(*workload, *entry->queue);
+  }
+  if (!plan.has_value()) return false;
+  plan->assignment.obstacles = std::move(entry->assignment.obstacles);
+  entry->assignment = std::move(plan->assignment);
+  for (const MovePlan::Moved& moved : plan->moved) {
+    TellToGo({moved.workload, EvictionReason::kDefragmentation}, entry);
+  }
+  StartWaiting(entry, true);
+  const WallTime until = now_ + keep_room_for_;
+  forest_->KeepRoom(workload, MakeRoom(*workload, entry->assignment, until, std::move(plan->machines)));
+  for (MovePlan::Moved& moved : plan->moved) {
+    forest_->KeepOnward(moved.workload, MakeRoom(*moved.workload, moved.there, {}, std::move(moved.machines)));
+  }
+  WaitForVictims(entry);
+  RecheckRooms(entry->free_of);
+  return true;
+}
+
+}  // namespace muster::engine
