@@ -333,9 +333,13 @@ void TreePass::OnGated(Entry* entry) {
 void TreePass::Preempt(Entry* entry) {
   WorkloadState* workload = entry->workload;
   const Assignment& assignment = entry->assignment;
+  const bool for_others = !assignment.preemption.victims.empty();
   for (const Victim& victim : assignment.preemption.victims) TellToGo(victim, entry);
-  StartWaiting(entry, !assignment.preemption.victims.empty());
-  KeepRoom(entry, now_ + keep_room_for_);
+  StartWaiting(entry, for_others);
+  // Others of the pass have what it would have started with: what was kept for it before is as good. Given up and kept
+  // again, it would wake all who wait for machines, and the same would follow.
+  const bool has_room = workload->room != nullptr && !workload->room->future.has_value();
+  if (for_others || !has_room) KeepRoom(entry, now_ + keep_room_for_);
   WaitForVictims(entry);
   // What is kept for nobody beyond this pass takes no room from others.
   if (workload->room != nullptr) RecheckRooms(entry->free_of);

@@ -57,6 +57,7 @@ TEST_CASE("a file with nothing set gives Kueue's defaults") {
   CHECK_FALSE(c.controller.check_machines);
   CHECK(c.controller.place_timeout == seconds(60));
   CHECK(c.controller.reserve_after == seconds(0));
+  CHECK(c.controller.defragment_after == seconds(0));
   CHECK(c.controller.managed_jobs_namespace_selector ==
         LabelSelector{
             {}, {{"kubernetes.io/metadata.name", Requirement::Operator::kNotIn, {"kube-system", "muster-system"}}}});
@@ -116,6 +117,7 @@ featureGates: {TopologyAwareScheduling: true, DisableWaitForPodsReady: true, TAS
 muster:
   allowedStarters: ["system:serviceaccount:bench:starter"]
   deciders: 4
+  defragmentAfter: 20s
   kueueNamespace: kueue
   machines: {enable: true, placeTimeout: 15s, reserveAfter: 10m}
   parents:
@@ -155,6 +157,7 @@ muster:
   CHECK(c.controller.check_machines);
   CHECK(c.controller.place_timeout == seconds(15));
   CHECK(c.controller.reserve_after == std::chrono::minutes(10));
+  CHECK(c.controller.defragment_after == seconds(20));
   CHECK(c.controller.retention.after_finished == seconds(0));
   CHECK(c.controller.retention.after_deactivated == seconds(5400));
   CHECK(c.controller.kueue_namespace == "kueue");

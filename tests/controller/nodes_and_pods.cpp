@@ -33,4 +33,32 @@ void MakePod(World& world, const std::string& job, int index, bool indexed, cons
   world.Patch("pods", "team", job + "-" + std::to_string(index), {{"status", {{"phase", "Pending"}}}}, "status");
 }
 
+void MakeTopology(World& world) {
+  world.Create({{"apiVersion", "kueue.x-k8s.io/v1beta2"},
+                {"kind", "Topology"},
+                {"metadata", {{"name", "racks"}}},
+                {"spec", Json::parse(R"({"levels":[{"nodeLabel":"rack"},{"nodeLabel":"kubernetes.io/hostname"}]})")}});
+}
+
+void MakePlaces(World& world, const std::string& quota) {
+  world.MakeQueues(quota);
+  world.Patch("resourceflavors", "", "f", {{"spec", {{"topologyName", "racks"}}}});
+  MakeTopology(world);
+  MakeNode(world, "n1", "r1", 2);
+  MakeNode(world, "n2", "r2", 2);
+  MakeNode(world, "n3", "r2", 2);
+  world.RunFor(std::chrono::seconds(1));
+}
+
+Json Asks(const std::string& annotation, const std::string& value) {
+  return {{"spec",
+           {{"completionMode", "Indexed"},
+            {"template", {{"metadata", {{"annotations", {{"kueue.x-k8s.io/podset-" + annotation, value}}}}}}}}}};
+}
+
+bool Started(const World& world, const std::string& job) {
+  const Json object = world.Get("jobs", "team", job);
+  return object.is_object() && !sim::Flag(At(object, "spec", "suspend"));
+}
+
 }  // namespace muster::controller

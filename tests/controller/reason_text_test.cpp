@@ -328,6 +328,10 @@ TEST_CASE("A preemption names both sides, and what is not known as UNKNOWN") {
   CHECK(EvictedMessage(engine::EvictionReason::kInClusterQueue, {"", "862e", "/preemption-cq", "/preemption-cq"}) ==
         "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: 862e) due to prioritization in the ClusterQueue; "
         "preemptor path: /preemption-cq; preemptee path: /preemption-cq");
+  CHECK(EvictedMessage(engine::EvictionReason::kDefragmentation, {"", "862e", "/cq", "/cq"}) ==
+        "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: 862e) due to defragmentation, since its pods have "
+        "other places; preemptor path: /cq; preemptee path: /cq");
+  CHECK(DecidedReason("Preempted", "Defragmentation") == engine::EvictionReason::kDefragmentation);
   CHECK(EvictedMessage(engine::EvictionReason::kClusterQueueStopped, {}) == "The ClusterQueue is stopped");
   CHECK(EvictedMessage(engine::EvictionReason::kLocalQueueStopped, {}) == "The LocalQueue is stopped");
   CHECK(EvictedMessage(engine::EvictionReason::kDeactivated, {}) == "The workload is deactivated");

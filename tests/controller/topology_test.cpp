@@ -16,41 +16,12 @@ using sim::Json;
 using sim::Text;
 using std::chrono::seconds;
 
-void MakeTopology(World& world) {
-  world.Create({{"apiVersion", "kueue.x-k8s.io/v1beta2"},
-                {"kind", "Topology"},
-                {"metadata", {{"name", "racks"}}},
-                {"spec", Json::parse(R"({"levels":[{"nodeLabel":"rack"},{"nodeLabel":"kubernetes.io/hostname"}]})")}});
-}
-
-// "lq" on flavor "f" with Topology "racks": rack r1 {n1: 2 cpu}, r2 {n2: 2, n3: 2}.
-void MakePlaces(World& world) {
-  world.MakeQueues("100");
-  world.Patch("resourceflavors", "", "f", {{"spec", {{"topologyName", "racks"}}}});
-  MakeTopology(world);
-  MakeNode(world, "n1", "r1", 2);
-  MakeNode(world, "n2", "r2", 2);
-  MakeNode(world, "n3", "r2", 2);
-  world.RunFor(seconds(1));
-}
-
-Json Asks(const std::string& annotation, const std::string& value) {
-  return {{"spec",
-           {{"completionMode", "Indexed"},
-            {"template", {{"metadata", {{"annotations", {{"kueue.x-k8s.io/podset-" + annotation, value}}}}}}}}}};
-}
-
 std::string Active(const World& world) {
   const Json queue = world.Get("clusterqueues", "", "cq");
   const Json& condition = sim::FindCondition(At(queue, "status", "conditions"), "Active");
   if (condition.is_null()) return "";
   return Text(sim::Get(condition, "status")) + "/" + Text(sim::Get(condition, "reason")) + ": " +
          Text(sim::Get(condition, "message"));
-}
-
-bool Started(const World& world, const std::string& job) {
-  const Json object = world.Get("jobs", "team", job);
-  return object.is_object() && !sim::Flag(At(object, "spec", "suspend"));
 }
 
 // "n2:2 n3:1" of what the Workload says.

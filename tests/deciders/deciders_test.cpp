@@ -94,6 +94,7 @@ struct World {
   bool quotas = false;        // namespaces have ResourceQuotas
   bool nodes_change = false;  // and pods are bound
   bool reserves = false;      // machines, for gangs that wait long
+  bool moves = false;         // others are moved for them
   bool fair = false;          // shares decide
   bool blocks = false;        // one gang at a time waits for its pods
 };
@@ -106,6 +107,7 @@ class History {
     if (world.fair) options.fair_sharing = FairSharing{};
     options.block_admission = world.blocks;
     if (world.reserves) options.reserve_after = std::chrono::seconds(4);
+    if (world.moves) options.defragment_after = std::chrono::seconds(2);
     for (const int count : deciders) {
       options.deciders = count;
       engines_.push_back(std::make_unique<EngineSet>(options));
@@ -134,6 +136,7 @@ class History {
   int64_t admitted() const { return admitted_; }
   int64_t evicted() const { return evicted_; }
   int64_t held() const { return held_; }
+  int64_t moved() const { return moved_; }
   int64_t turns_of_many() const { return turns_of_many_; }
 
  private:
@@ -237,6 +240,7 @@ class History {
     workload.pod_sets[0].shape = std::make_shared<const gang::Shape>(std::move(shape));
     if (queue >= 12 && OneIn(2)) workload.pod_sets[0].topology.required = "rack";
     if (OneIn(3)) workload.max_execution = std::chrono::seconds(1 + Below(20));
+    workload.movable = world_.moves && !OneIn(3);
     cpu_[uid] = cpu;
     Apply(WorkloadChanged{workload});
   }
@@ -294,6 +298,7 @@ class History {
         if (world_.blocks) Apply(ClaimPodsReady{admit->uid, admit->claim, true});
       } else if (const auto* evict = std::get_if<Evict>(&decision)) {
         ++evicted_;
+        moved_ += evict->reason == EvictionReason::kDefragmentation ? 1 : 0;
         holdings_.at(evict->uid).evicted = true;
       } else if (std::holds_alternative<Hold>(decision)) {
         ++held_;
@@ -337,6 +342,7 @@ class History {
   int64_t admitted_ = 0;
   int64_t evicted_ = 0;
   int64_t held_ = 0;
+  int64_t moved_ = 0;
   int64_t turns_of_many_ = 0;
 };
 
@@ -354,13 +360,22 @@ TEST_CASE("how many deciders there are changes no decision, whatever trees share
       {"topologies", {.topologies = true, .nodes_change = true}},
       {"topologies without machines", {.machines = false, .topologies = true}},
       {"reserved machines", {.quotas = true, .reserves = true}},
+      {"gangs that are moved", {.quotas = true, .moves = true}},
+      {"gangs that are moved in topologies", {.topologies = true, .nodes_change = true, .moves = true}},
       {"all of it",
-       {.topologies = true, .quotas = true, .nodes_change = true, .reserves = true, .fair = true, .blocks = true}},
+       {.topologies = true,
+        .quotas = true,
+        .nodes_change = true,
+        .reserves = true,
+        .moves = true,
+        .fair = true,
+        .blocks = true}},
   }));
   CAPTURE(name);
   int64_t admitted = 0;
   int64_t evicted = 0;
   int64_t held = 0;
+  int64_t moved = 0;
   int64_t turns_of_many = 0;
   for (int seed = 1; seed <= seeds; ++seed) {
     CAPTURE(seed);
@@ -374,10 +389,12 @@ TEST_CASE("how many deciders there are changes no decision, whatever trees share
     admitted += history.admitted();
     evicted += history.evicted();
     held += history.held();
+    moved += history.moved();
     turns_of_many += history.turns_of_many();
   }
   // None of these histories is dull.
-  CAPTURE(admitted, evicted, held, turns_of_many);
+  CAPTURE(admitted, evicted, held, moved, turns_of_many);
+  CHECK((moved > 0) == world.moves);
   CHECK(admitted > 20 * seeds);
   CHECK(evicted > 0);
   CHECK(held > 20 * seeds);

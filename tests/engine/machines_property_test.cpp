@@ -103,6 +103,7 @@ class Run {
   int64_t waited() const { return waited_; }
   int64_t preempted() const { return preempted_; }
   int64_t reserved() const { return reserved_; }
+  int64_t moved() const { return moved_; }
 
  private:
   struct Holding {
@@ -130,7 +131,7 @@ class Run {
         any = true;
         RC_ASSERT(!holdings_.at(evict->uid).evicted);
         holdings_.at(evict->uid).evicted = true;
-        ++preempted_;
+        ++(evict->reason == EvictionReason::kDefragmentation ? moved_ : preempted_);
       }
     }
     return any;
@@ -271,6 +272,7 @@ class Run {
     if (options_.reserve_after > Duration(0) && OneIn(2)) {
       workload.max_execution = std::chrono::seconds(*rc::gen::inRange(1, 20));
     }
+    workload.movable = options_.defragment_after > Duration(0) && OneIn(2);
     Change(workload);
   }
   void Change(const Workload& workload) {
@@ -311,19 +313,22 @@ class Run {
   int64_t waited_ = 0;
   int64_t preempted_ = 0;
   int64_t reserved_ = 0;
+  int64_t moved_ = 0;
 };
 
 }  // namespace
 
 TEST_CASE("the books of machines are what the objects say, and nobody waits who fits") {
   EngineOptions options = WithMachines();
-  const bool reserves = GENERATE(false, true);
-  CAPTURE(reserves);
+  const auto [reserves, moves] = GENERATE(table<bool, bool>({{false, false}, {true, false}, {false, true}}));
+  CAPTURE(reserves, moves);
   // Time goes on by a second with each decision.
   if (reserves) options.reserve_after = std::chrono::seconds(3);
+  if (moves) options.defragment_after = std::chrono::seconds(2);
   int64_t waited = 0;
   int64_t preempted = 0;
   int64_t reserved = 0;
+  int64_t moved = 0;
   int round = 0;
   const auto history = [&] {
     // Each check begins with the same seed.
@@ -339,13 +344,16 @@ TEST_CASE("the books of machines are what the objects say, and nobody waits who 
     waited += run.waited();
     preempted += run.preempted();
     reserved += run.reserved();
+    moved += run.moved();
   };
-  const auto dull = [&] { return waited == 0 || preempted == 0 || (reserves && reserved == 0); };
+  const bool by_option = reserves || moves;
+  const auto dull = [&] { return waited == 0 || preempted == 0 || (by_option && reserved + moved == 0); };
   // A hundred random histories may all be dull.
   for (; round == 0 || (round < 50 && dull()); ++round) CHECK(rc::check(history));
   CHECK(waited > 0);
   CHECK(preempted > 0);
   CHECK((reserved > 0) == reserves);
+  CHECK((moved > 0) == moves);
 }
 
 }  // namespace muster::engine

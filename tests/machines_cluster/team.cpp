@@ -188,10 +188,10 @@ ApiResponse Team::TryCreate(const std::string& job, const Gang& gang) {
   return ground_.api().Create(
       Path("jobs"),
       Cat(R"({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": )", Quote(job), R"(, "labels": )",
-          Members(labels), R"(}, "spec": {"completionMode": "Indexed", "parallelism": )", gang.pods,
-          R"(, "completions": )", gang.pods, R"(, "template": {"metadata": {"annotations": )",
-          Members(gang.annotations), R"(}, "spec": {"restartPolicy": "Never", "containers": [)", Container(gang.each),
-          "]}}}}"));
+          Members(labels), R"(, "annotations": )", Members(gang.job_annotations),
+          R"(}, "spec": {"completionMode": "Indexed", "parallelism": )", gang.pods, R"(, "completions": )", gang.pods,
+          R"(, "template": {"metadata": {"annotations": )", Members(gang.annotations),
+          R"(}, "spec": {"restartPolicy": "Never", "containers": [)", Container(gang.each), "]}}}}"));
 }
 
 void Team::Delete(const std::string& job) {

@@ -52,6 +52,7 @@ struct Gang {
   Amounts each = Gpus(1);
   std::map<std::string, std::string> annotations = {{"muster.dev/run-seconds", "600"}};  // of its pods: see stages/
   std::string priority = {};  // a WorkloadPriorityClass; empty: none
+  std::map<std::string, std::string> job_annotations = {};
 };
 
 struct TeamOptions {

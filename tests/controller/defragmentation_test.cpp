@@ -1,0 +1,127 @@
+// A Job that is moved so that another finds its places, whatever happens to the process meanwhile. Places are counted
+// by hand: rack r1 is node n1 of 2 cpus, r2 is n2 and n3.
+#include <catch2/catch.hpp>
+
+#include "each_write.h"
+#include "nodes_and_pods.h"
+#include "world.h"
+
+namespace muster::controller {
+namespace {
+
+using sim::At;
+using sim::Json;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Options Defragmenting() {
+  Options options = World::DefaultOptions();
+  options.defragment_after = seconds(2);
+  return options;
+}
+
+Json InRack(bool movable) {
+  Json merge = Asks("required-topology", "rack");
+  if (movable) merge["metadata"] = {{"annotations", {{"muster.dev/movable", "true"}}}};
+  return merge;
+}
+
+// How many pods of the Job have their places on each node, as the Workload shows them.
+Json PodsByNode(const World& world, const std::string& job) {
+  const Json workload = world.WorkloadOf(job);
+  const Json& sets = At(workload, "status", "admission", "podSetAssignments");
+  return sets.is_array() && !sets.empty() ? At(sets[0], "topologyAssignment", "slices") : Json();
+}
+
+// `x` (2 pods) is in r2, and r1 is free; `hero` needs both nodes of r2. There is quota for these two. When `x` is told
+// to go, `late` comes, for which there would be quota, and room in r1.
+class Life {
+ public:
+  explicit Life(World* world) : world_(world) { world_->MakeJob("filler", 2, 3600, "lq", InRack(false)); }
+
+  void Step() {
+    if (step_ == 0 && Started(*world_, "filler")) {
+      world_->MakeJob("x", 2, 3600, "lq", InRack(true));
+      ++step_;
+    } else if (step_ == 1 && Started(*world_, "x")) {
+      world_->Delete("jobs", "team", "filler");
+      world_->MakeJob("hero", 4, 3600, "lq", InRack(false));
+      ++step_;
+    } else if (step_ == 2 && Suspended(*world_, "x")) {
+      world_->MakeJob("late", 2, 3600, "lq", InRack(false));
+      ++step_;
+    }
+  }
+  bool Over() const { return step_ == 3 && Started(*world_, "x") && Started(*world_, "hero"); }
+  void Check(Process& process) {
+    process.controller->engine()->Validate();
+    CHECK(PodsByNode(*world_, "x") ==
+          Json::parse(R"([{"domainCount":1,"valuesPerLevel":[{"universal":"n1"}],"podCounts":{"universal":2}}])"));
+    CHECK(PodsByNode(*world_, "hero") ==
+          Json::parse(R"([{"domainCount":2,"valuesPerLevel":[{"individual":{"prefix":"n","roots":["2","3"]}}],
+                           "podCounts":{"universal":2}}])"));
+    CHECK(EvictionsIn(world_->WorkloadOf("x"), "Preempted") == 1);
+    CHECK(EvictionsIn(world_->WorkloadOf("hero")) == 0);
+    CHECK(Suspended(*world_, "late"));
+  }
+
+ private:
+  World* world_;
+  int step_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("A Job that is marked movable is started elsewhere for another that needs its rack, and told why") {
+  World world;
+  MakePlaces(world, "6");
+  Process& process = world.Start("", Defragmenting());
+  Life life(&world);
+  std::string why;
+  REQUIRE(world.RunUntil([&] {
+    life.Step();
+    const std::string now = ConditionOf(world.WorkloadOf("x"), "Preempted");
+    if (now.starts_with("True")) why = now;
+    return life.Over();
+  }));
+  CHECK(why == "True/Defragmentation");
+  CHECK(process.telemetry.preempted == std::map<std::string, int>{{"cq Defragmentation", 1}});
+  world.RunFor(seconds(10));
+  life.Check(process);
+  // It may not be moved for one more: `late` waits for quota, and gets it.
+  world.Delete("jobs", "team", "hero");
+  CHECK(world.RunUntil([&] { return Started(world, "late"); }));
+}
+
+TEST_CASE("A process that dies at any write of a move, and the one after it, bring both to their places") {
+  const auto play = [](int point, sim::SimServer::Phase phase) {
+    World world(static_cast<uint64_t>(point) + 1);
+    MakePlaces(world, "6");
+    Process& first = world.Start("", Defragmenting());
+    Life life(&world);
+    const WriteCounter writes(&world, phase);
+    world.RunUntil(
+        [&] {
+          life.Step();
+          return writes.seen() > point || life.Over();
+        },
+        minutes(5));
+    if (writes.seen() <= point) return false;
+    world.Kill(first);
+    world.RunFor(seconds(6));
+    Process& second = world.Start("", Defragmenting());
+    CHECK(world.RunUntil(
+        [&] {
+          life.Step();
+          return life.Over();
+        },
+        minutes(5)));
+    world.RunFor(seconds(20));
+    life.Check(second);
+    return true;
+  };
+  // Four starts of two writes, a stop, and what Workloads tell of them.
+  CHECK(PlayEachWrite(play) >= 20);
+}
+
+}  // namespace muster::controller
