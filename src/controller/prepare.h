@@ -30,6 +30,9 @@ struct Prepared {
 Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::RequestConfig& config,
                          gang::ShapeTable* shapes);
 
+// By its annotation muster.dev/movable.
+bool IsMovable(const Workload& object);
+
 // A Workload that says by itself what it asks for: its pods less those that are done. `held`: what it was admitted to;
 // null: nothing. The uid is the Workload's own.
 Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, const Catalog& catalog,
