@@ -107,7 +107,12 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   if (out.priority.ref.has_value()) workload.priority_class = out.priority.ref->name;
   workload.queue_time = job.meta.creation;
   workload.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
-  workload.movable = job.Annotation(kMovableAnnotation) == "true";
+  const std::string_view movable = job.Annotation(kMovableAnnotation);
+  workload.movable = movable == "true";
+  if (!movable.empty() && movable != "true" && movable != "false") {
+    out.problem.Update(absl::InvalidArgumentError(
+        Cat("annotation ", kMovableAnnotation, ": \"", movable, "\" must be \"true\" or \"false\"")));
+  }
   const int32_t pods = original.pod_count() - ReclaimablePods(job, original);
   // Where completions follow parallelism, fewer of them would take back what has ended.
   const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;

@@ -93,6 +93,26 @@ TEST_CASE("A Job that is marked movable is started elsewhere for another that ne
   CHECK(world.RunUntil([&] { return Started(world, "late"); }));
 }
 
+TEST_CASE("A mark that says neither yes nor no is told of, and its Job is not queued") {
+  World world;
+  world.Start();
+  world.MakeQueues("6");
+  Json merge = {{"metadata", {{"annotations", {{"muster.dev/movable", "yes"}}}}}};
+  world.MakeJob("a", 1, 100, "lq", merge);
+  std::string note;
+  CHECK(world.RunUntil([&] {
+    for (const Json& event : world.List("events", "team")) {
+      if (sim::Text(sim::Get(event, "reason")) == "ErrWorkloadCompose") note = sim::Text(sim::Get(event, "note"));
+    }
+    return !note.empty();
+  }));
+  CHECK(note == R"(annotation muster.dev/movable: "yes" must be "true" or "false")");
+  world.RunFor(seconds(5));
+  CHECK(Suspended(world, "a"));
+  world.Patch("jobs", "team", "a", {{"metadata", {{"annotations", {{"muster.dev/movable", "false"}}}}}});
+  CHECK(world.RunUntil([&] { return Started(world, "a"); }));
+}
+
 TEST_CASE("A process that dies at any write of a move, and the one after it, bring both to their places") {
   const auto play = [](int point, sim::SimServer::Phase phase) {
     World world(static_cast<uint64_t>(point) + 1);
