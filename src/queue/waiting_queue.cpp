@@ -432,6 +432,7 @@ void WaitingQueue::ClearUntold(WaitingClass* cls) {
 }
 
 std::vector<Ticket*> WaitingQueue::TakeUntold(const Ticket* head) {
+  MUSTER_CHECK(head != nullptr && head == Head());
   std::vector<Ticket*> told;
   const std::vector<WaitingClass*> classes(with_untold_.begin(), with_untold_.end());
   for (WaitingClass* cls : classes) {
@@ -439,11 +440,10 @@ std::vector<Ticket*> WaitingQueue::TakeUntold(const Ticket* head) {
     told.insert(told.end(), cls->untold.begin(), cls->untold.end());
     ClearUntold(cls);
   }
-  // The head has a reason of its own; it is told once another stands before it.
-  if (const auto it = std::find(told.begin(), told.end(), head); it != told.end()) {
-    MarkUntold(*it);
-    told.erase(it);
-  }
+  // The head has a reason of its own, though it may have been told another before: it is told again once another stands
+  // before it.
+  std::erase(told, head);
+  MarkUntold(Head());
   Sort(&told);
   return told;
 }

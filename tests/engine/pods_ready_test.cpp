@@ -138,6 +138,28 @@ TEST_CASE("what waits for pods takes the room first, in a StrictFIFO queue too")
   CHECK(cluster.Run() == Uids{"first"});
 }
 
+TEST_CASE("whoever waited for pods at the head of a StrictFIFO queue and was overtaken does not go on saying so") {
+  Cluster cluster(Blocking());
+  ClusterQueue queue = CpuQueue("q", "", 10);
+  queue.queueing_strategy = QueueingStrategy::kStrictFIFO;
+  cluster.AddQueue(queue);
+  cluster.Submit(Gang("a", "q", 2, 1));
+  REQUIRE(cluster.Run() == Uids{"a"});
+  cluster.Submit(Gang("head", "q", 2, 3));
+  cluster.Submit(Gang("before", "q", 2, 2));
+  REQUIRE(cluster.Run().empty());
+  cluster.Finish("before");
+  REQUIRE(cluster.Run().empty());
+  REQUIRE(cluster.HoldOf("head")->code == ReasonCode::kWaitingForPodsReady);
+  cluster.Submit(Gang("never", "q", 11, 4, 1));
+  CHECK(cluster.Run().empty());
+  Ready(&cluster, "a");
+  CHECK(cluster.Run().empty());
+  const Reason reason = cluster.engine.ViewWorkload("head")->reason;
+  CHECK(WaitCodeOf(reason) == WaitCode::kBehindStrictHead);
+  CHECK(BlockersOf(reason) == Uids{"never"});
+}
+
 TEST_CASE("what is found held counts as ready or not as it was") {
   for (const bool ready : {false, true}) {
     INFO(ready);

@@ -333,6 +333,28 @@ TEST_CASE("those behind a strict head, backing off, or looked at by nobody yet a
   CHECK(AllCounted(cluster, "q") == 0);
 }
 
+TEST_CASE("whoever is the head of a strict queue again and is overtaken again is told so each time") {
+  Cluster cluster;
+  ClusterQueue queue = CpuQueue("q", "", 4);
+  queue.queueing_strategy = QueueingStrategy::kStrictFIFO;
+  cluster.AddQueue(queue);
+  cluster.Submit(Gang("holds", "q", 4, 1));
+  REQUIRE(cluster.Run() == std::vector<std::string>{"holds"});
+  const auto told = [&cluster](const std::string& uid) {
+    CHECK(cluster.Run().empty());
+    REQUIRE(cluster.HoldOf(uid).has_value());
+    return WaitCodeOf(*cluster.HoldOf(uid));
+  };
+  cluster.Submit(Gang("old", "q", 2, 5));
+  CHECK(told("old") == WaitCode::kQuotaInUse);
+  for (const char* urgent : {"first", "second"}) {
+    cluster.Submit(Gang(urgent, "q", 2, 9, 1));
+    CHECK(told("old") == WaitCode::kBehindStrictHead);
+    cluster.Finish(urgent);
+    CHECK(told("old") == WaitCode::kQuotaInUse);
+  }
+}
+
 TEST_CASE("a workload of many equals has the numbers of the last that was looked at") {
   Cluster cluster;
   cluster.AddQueue(CpuQueue("q", "", 10));

@@ -252,11 +252,17 @@ TEST_CASE("all but the head are told once that they wait behind it") {
   world.Push("d", 3, 5);
   CHECK(UidsOf(world.queue.TakeUntold(a)) == Uids{"d"});
   // A new head: the old one had a reason of its own, and now waits behind.
-  const Ticket* first = world.Push("first", 1, 1);
+  Ticket* first = world.Push("first", 1, 1);
   CHECK(UidsOf(world.queue.TakeUntold(first)) == Uids{"a"});
   world.queue.ForgetTold();
   world.queue.Validate();
   CHECK(UidsOf(world.queue.TakeUntold(first)) == Uids{"a", "b", "c", "d"});
+  // The old one is the head once more, and then again it is not.
+  world.queue.Remove(first);
+  CHECK(world.queue.TakeUntold(a).empty());
+  const Ticket* next = world.Push("next", 1, 1);
+  CHECK(UidsOf(world.queue.TakeUntold(next)) == Uids{"a"});
+  world.queue.Validate();
 }
 
 TEST_CASE("a lane is touched when tickets come or go, not when they are parked") {

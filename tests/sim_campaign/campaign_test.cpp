@@ -136,83 +136,42 @@ std::vector<std::string> EvictedTwice(const Cluster& cluster) {
   return out;
 }
 
-// What stands behind the head of a StrictFIFO queue.
-struct Behind {
-  std::string queue;
-  int64_t priority = 0;
-  std::string reason;  // of QuotaReserved
-};
-
-// What Workloads are told.
-struct Told {
-  std::set<std::string> lines;           // type, status and reason of each condition, but what follows
-  std::map<std::string, Behind> strict;  // those that wait in a StrictFIFO queue, by name
-};
-
-// What stands first in the way of one that waits, by muster.dev/Waiting, may be in another part of the scan of flavors.
-Told ToldIn(const Cluster& cluster, const std::set<std::string>& by_scan) {
-  static const std::set<std::string> kOfScans = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"};
-  Told told;
+// What Workloads are told: type, status and reason of each condition. `alike`: as of Rest. What stands first in the way
+// of one that waits, by muster.dev/Waiting, may be in another part of the scan of flavors.
+std::set<std::string> ToldIn(const Cluster& cluster, const Rest::Alike& alike) {
+  std::set<std::string> told;
   for (const Json& workload : cluster.List("workloads")) {
     const std::string name = Text(At(workload, "metadata", "name"));
-    const std::string queue = "cq" + Text(At(workload, "spec", "queueName"), "lq").substr(2);
-    const bool strict = Text(At(cluster.Find("clusterqueues", "", queue), "spec", "queueingStrategy")) == "StrictFIFO";
+    const auto reasons = alike.find(name);
     for (const Json& condition : At(workload, "status", "conditions")) {
       if (Text(Get(condition, "type")) == "muster.dev/Waiting") continue;
-      if (strict && Text(Get(condition, "type")) == "QuotaReserved" && Text(Get(condition, "status")) == "False") {
-        told.strict[name] = {queue, Number(At(workload, "spec", "priority")), Text(Get(condition, "reason"))};
-        continue;
-      }
       std::string text = name;
       for (const char* key : {"type", "status", "reason"}) {
         const std::string value = Text(Get(condition, key));
-        text += " " + (by_scan.contains(name) && kOfScans.contains(value) ? "of the scan" : value);
+        text += " " + (reasons != alike.end() && reasons->second.contains(value) ? "one of several" : value);
       }
-      told.lines.insert(std::move(text));
+      told.insert(std::move(text));
     }
   }
   return told;
 }
 
-// Of those in a StrictFIFO queue only the head is looked at. One that was it before somebody more urgent came keeps
-// what it was told then; a new process, which has not looked at it, tells it that it is still to be looked at.
-void JudgeStrict(const std::map<std::string, Behind>& told, const std::map<std::string, Behind>& now) {
-  static const std::set<std::string> kOfHeads = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor",
-                                                 "Misconfigured"};
-  CHECK(told.size() == now.size());
-  for (const auto& entry : now) {
-    const std::string& name = entry.first;
-    const Behind& is = entry.second;
-    const auto was = told.find(name);
-    REQUIRE(was != told.end());
-    if (was->second.reason == is.reason) continue;
-    const bool behind = std::ranges::any_of(now, [&](const auto& other) {
-      return other.first != name && other.second.queue == is.queue && other.second.priority >= is.priority;
-    });
-    if (!behind || is.reason != "PendingEvaluation" || !kOfHeads.contains(was->second.reason)) {
-      FAIL_CHECK("a new process says of " << name << " in StrictFIFO " << is.queue << ": " << is.reason << ", not "
-                                          << was->second.reason);
-    }
-  }
-}
-
 // Whoever comes now finds everything in the objects: nothing is decided anew. The numbers in a message may be fresher,
 // and the flavors, or the first of several reasons, those of another part of the scan; nothing else is said again.
-void JudgeReplacement(Cluster& cluster, const std::set<std::string>& by_scan, const std::function<void()>& rest) {
+void JudgeReplacement(Cluster& cluster, const Rest::Alike& alike, const std::function<void()>& rest) {
   const size_t written = cluster.server.writes().size();
-  const Told told = ToldIn(cluster, by_scan);
+  const std::set<std::string> told = ToldIn(cluster, alike);
   cluster.Replace();
   rest();
-  Told now = ToldIn(cluster, by_scan);
-  JudgeStrict(told.strict, now.strict);
-  for (const std::string& text : told.lines) {
-    if (now.lines.erase(text) == 0) FAIL_CHECK("a new process does not say any more: " << text);
+  std::set<std::string> now = ToldIn(cluster, alike);
+  for (const std::string& text : told) {
+    if (now.erase(text) == 0) FAIL_CHECK("a new process does not say any more: " << text);
   }
-  for (const std::string& text : now.lines) FAIL_CHECK("a new process says: " << text);
+  for (const std::string& text : now) FAIL_CHECK("a new process says: " << text);
   for (size_t i = written; i < cluster.server.writes().size(); ++i) {
     const sim::WriteRecord& write = cluster.server.writes()[i];
     if (write.user != Cluster::kMuster || write.resource == "leases" || write.resource == "workloads/status") continue;
-    if (write.resource == "events" && by_scan.contains(write.name.substr(0, write.name.rfind('.')))) continue;
+    if (write.resource == "events" && alike.contains(write.name.substr(0, write.name.rfind('.')))) continue;
     FAIL_CHECK("a new process wrote " << write.verb << " " << write.resource << " " << write.name << " " << write.body);
   }
 }
@@ -235,18 +194,18 @@ Outcome Play(uint64_t seed, const ChaosOptions& options) {
   chaos.Happen(kThings);
   chaos.End();
   Outcome outcome;
-  std::set<std::string> by_scan;
+  Rest::Alike alike;
   const auto rest = [&](const std::string& when) {
     INFO(when);
     if (!cluster.AwaitRest()) FAIL("no rest\n" << cluster.Diagnostics());
     Rest found(&cluster, chaos.without_workload());
     const std::string text = Joined(found.Findings());
     if (!text.empty()) FAIL_CHECK(text);
-    by_scan = found.told_by_scan();
+    alike = found.alike();
     return found.waiting();
   };
   outcome.waited = rest("once faults have ended");
-  JudgeReplacement(cluster, std::set(by_scan), [&] { rest("with new processes"); });
+  JudgeReplacement(cluster, Rest::Alike(alike), [&] { rest("with new processes"); });
   chaos.Repair();
   if (const int left = rest("once there is room for all"); left > 0) FAIL_CHECK(left << " Jobs wait without need");
   const auto lag = options.edits_queues ? std::optional(kLagMax) : std::nullopt;

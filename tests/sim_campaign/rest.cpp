@@ -314,8 +314,8 @@ Rest::Room Rest::RoomFor(const Waiting& waiting) const {
   return room;
 }
 
-// In a StrictFIFO queue only the head is looked at: whoever is behind it is told that it is still to be looked at, or
-// keeps what it was told when it was the head itself. One of the most urgent is the head, and is told what is true.
+// In a StrictFIFO queue only the head is looked at: whoever is behind it is told that it is still to be looked at. One
+// of the most urgent is the head, and is told what is true.
 void Rest::LookAtReasons() {
   std::map<std::string, std::map<int64_t, int>> waiting_in;  // StrictFIFO ClusterQueues: how many, by priority
   for (const Waiting& waiting : queued_) {
@@ -326,9 +326,10 @@ void Rest::LookAtReasons() {
   for (const Waiting& waiting : growing_) growing_in.insert(waiting.cluster_queue);
   std::map<std::string, std::string> heads;  // what is wrong with all who may be the head, by ClusterQueue
   for (const Waiting& waiting : queued_) {
-    if (IsToldByScan(waiting)) told_by_scan_.insert(Text(At(waiting.workload, "metadata", "name")));
+    const std::string name = Text(At(waiting.workload, "metadata", "name"));
     const std::string wrong = WrongReason(waiting);
     const auto strict = waiting_in.find(waiting.cluster_queue);
+    if (IsToldByScan(waiting)) alike_[name] = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"};
     const bool grows = growing_in.contains(waiting.cluster_queue);
     const bool first =
         strict == waiting_in.end() || (strict->second.size() == 1 && strict->second.begin()->second == 1 && !grows);
@@ -336,16 +337,19 @@ void Rest::LookAtReasons() {
       if (!wrong.empty()) Report(wrong);
       continue;
     }
+    std::vector<std::string> behind = {"PendingEvaluation"};
+    if (!TakesNamespace(waiting)) {
+      behind.emplace_back("Misconfigured");
+      alike_[name] = {behind.begin(), behind.end()};
+    }
     const auto& [highest, count] = *strict->second.rbegin();
     if (PriorityOf(waiting) == highest && !grows) {
       const auto [head, added] = heads.emplace(waiting.cluster_queue, wrong);
       if (!added && wrong.empty()) head->second.clear();
-      if (count == 1) continue;
+      if (wrong.empty() || count == 1) continue;
     }
     // Nothing is said of one that nobody has looked at yet, as in Kueue.
-    if (wrong.empty() || Condition(waiting.workload, "QuotaReserved").empty()) continue;
-    std::vector<std::string> behind = kLookedAt;
-    behind.emplace_back("PendingEvaluation");
+    if (Condition(waiting.workload, "QuotaReserved").empty()) continue;
     const std::string odd = Unless(waiting, behind);
     if (!odd.empty()) Report(odd);
   }

@@ -28,8 +28,11 @@ class Rest {
   std::vector<std::string> Findings();
   // Jobs that wait.
   int waiting() const { return waiting_; }
-  // Workloads that wait for one of several reasons: which of them is told depends on where the scan of flavors began.
-  const std::set<std::string>& told_by_scan() const { return told_by_scan_; }
+  // Workloads of which several reasons are true, by name. Which of them is told depends on where the scan of flavors
+  // began; or, in a StrictFIFO queue that does not take their namespace, on whether somebody stood before them when
+  // they were looked at.
+  using Alike = std::map<std::string, std::set<std::string>>;
+  const Alike& alike() const { return alike_; }
 
  private:
   struct Waiting {
@@ -96,7 +99,7 @@ class Rest {
   std::map<std::string, Counts> by_queue_;
   std::map<std::string, Counts> by_local_queue_;
   std::map<std::string, int> strict_;  // Jobs that wait, by StrictFIFO ClusterQueue
-  std::set<std::string> told_by_scan_;
+  Alike alike_;
   int waiting_ = 0;
 };
 

@@ -126,8 +126,8 @@ class WaitingQueue {
   // When the next back-off ends; unset: never.
   WallTime NextDue() const;
 
-  // RETURNS: the active ones other than `head` who were never returned from here or ParkEquivalents since
-  // they became active, or since ForgetTold; in queue order.
+  // RETURNS: the active ones other than the head who were never returned from here or ParkEquivalents since they
+  // became active, were the head here, or since ForgetTold; in queue order. REQUIRES: `head` is the head.
   std::vector<Ticket*> TakeUntold(const Ticket* head);
   void ForgetTold();
 
