@@ -109,12 +109,14 @@ std::map<std::string, Life> LivesIn(const Cluster& cluster) {
 }
 
 // Who was evicted twice for the same preemptor, though that had not had quota in between, to start or to have its
-// checks done (which may send it back): whoever led, and whether or not its start was refused.
+// checks done (which may send it back): whoever led, and whether or not its start was refused. The record of an
+// eviction stands on its Job for a while: it counts when it is first seen.
 std::vector<std::string> EvictedTwice(const Cluster& cluster) {
   std::vector<std::string> out;
-  std::map<std::pair<std::string, std::string>, std::string> evicted;  // victim and preemptor: the claim
+  std::set<std::pair<std::string, std::string>> evicted;  // victim and preemptor
+  std::set<std::string> seen;                             // claims
   const auto had_quota = [&evicted](const std::string& uid) {
-    std::erase_if(evicted, [&uid](const auto& e) { return e.first.second == uid; });
+    std::erase_if(evicted, [&uid](const auto& e) { return e.second == uid; });
   };
   auto reservation = cluster.reservations().begin();
   for (size_t i = 0; i < cluster.job_lines().size(); ++i) {
@@ -127,9 +129,8 @@ std::vector<std::string> EvictedTwice(const Cluster& cluster) {
     const Json record = RecordOf(job);
     const std::string preemptor = Text(At(record, "eviction", "preemptor"));
     if (Text(Get(record, "state")) != "stopped" || preemptor.empty()) continue;
-    const std::string claim = Text(Get(record, "claim"));
-    const auto [it, first] = evicted.emplace(std::pair(uid, preemptor), claim);
-    if (!first && std::exchange(it->second, claim) != claim) {
+    if (!seen.insert(Text(Get(record, "claim"))).second) continue;
+    if (!evicted.emplace(uid, preemptor).second) {
       out.push_back("Job " + Text(At(job, "metadata", "name")) + " was evicted twice for " + preemptor);
     }
   }
