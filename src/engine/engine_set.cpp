@@ -97,10 +97,41 @@ PassResult EngineSet::Impl::RunPass(WallTime now) {
 std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
   ++run_;
   std::vector<Decision> decisions;
-  while (true) {
+  std::map<std::string, std::vector<std::string>> taken_back;  // uids of victims, by preemptor
+  // Nobody was told of it yet, and others took the room that it was to make: the victim would start again, only to go
+  // once more when there is room for its preemptor. It stays, unless others count on what it leaves.
+  const auto take_back = [&](const Decision& decision) {
+    const auto* evict = std::get_if<Evict>(&decision);
+    if (evict == nullptr) return false;
+    WorkloadState* victim = FindHolder(evict->uid, evict->claim);
+    const WorkloadState* preemptor = FindPreemptor(evict->preemptor_uid);
+    if (victim == nullptr || preemptor == nullptr || preemptor->room_lost_in != forest_.turn()) return false;
+    const Claim& claim = *victim->claim;
+    if (claim.queue->tree == nullptr || !quota::FitsPlanned(claim.queue->tree->ledger, BookedBy(*victim), true) ||
+        !topologies_.Fits(claim.places, gang::PlaceView::kPlanned) || !askers_.front()->Holds(claim.machines)) {
+      return false;
+    }
+    SetEviction(victim, std::nullopt);
+    CheckEviction(victim);
+    taken_back[evict->preemptor_uid].push_back(evict->uid);
+    return true;
+  };
+  for (bool more = true; more;) {
     PassResult result = RunOnePass(now);
     std::move(result.decisions.begin(), result.decisions.end(), std::back_inserter(decisions));
-    if (!result.more || AtClaimLimit()) break;
+    const bool limited = AtClaimLimit();
+    if (result.more && !limited) continue;
+    more = std::erase_if(decisions, take_back) > 0 && !limited;
+  }
+  for (const auto& [preemptor_uid, victims] : taken_back) {
+    WorkloadState* preemptor = FindPreemptor(preemptor_uid);
+    for (const std::string& victim : victims) preemptor->preempted.erase(victim);  // it may evict them in another turn
+    promises_.erase(preemptor_uid);
+    for (const WorkloadState* victim : VictimsOf(*preemptor)) NotePromise(preemptor_uid, victim->claim->eviction->at);
+  }
+  for (auto it = workloads_.begin(); !taken_back.empty() && it != workloads_.end(); ++it) {
+    const std::optional<PastEviction>& past = it->second->last_eviction;
+    if (past.has_value() && taken_back.contains(past->preemptor_uid)) NotePromise(past->preemptor_uid, past->at);
   }
   TakeHolds(&decisions);
   return decisions;

@@ -152,6 +152,52 @@ TEST_CASE("of one BestEffortFIFO queue the preemptor stays first, whatever comes
   CHECK(cluster.Preempted() == Uids{"owner for higher"});
 }
 
+namespace {
+
+// `low` holds the quota of `poor`, `high` needs that of both queues, and would evict it. In the next pass of the same
+// run `own` is looked at, which is within the quota of `rich`: what a borrower waits for is open to it.
+struct RoomTaken : Cluster {
+  RoomTaken() {
+    ClusterQueue poor = Preempting("poor", "cohort", 2);
+    poor.borrow_within_cohort = {PreemptionPolicy::kLowerPriority, std::nullopt};
+    AddQueue(poor);
+    AddQueue(CpuQueue("rich", "cohort", 4));
+    Submit(Gang("low", "poor", 2, 1));
+    REQUIRE(Run(At(100)) == Uids{"low"});
+    Submit(Gang("high", "poor", 6, 2, 5));
+    Submit(Gang("never", "rich", 7, 3, 9));
+    Submit(Gang("own", "rich", 1, 4));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("nobody is evicted for room that others take before the eviction is told to anybody") {
+  RoomTaken cluster;
+  CHECK(cluster.Run(At(101)) == Uids{"own"});
+  CHECK(cluster.Preempted().empty());
+  CHECK_FALSE(cluster.engine.ViewWorkload("low")->evicted.has_value());
+  CHECK(cluster.HoldOf("high")->code == ReasonCode::kWaitingForQuota);
+  CHECK(cluster.Run(At(102)).empty());
+  CHECK(cluster.Preempted().empty());
+  // What stayed is evicted, once, when that helps.
+  cluster.Finish("own");
+  CHECK(cluster.Run(At(103)).empty());
+  CHECK(cluster.Preempted() == Uids{"low for high"});
+  cluster.LeaveAll();
+  CHECK(cluster.Run(At(104)) == Uids{"high"});
+}
+
+TEST_CASE("an eviction that has become of use to another stands, though its preemptor has lost the room") {
+  RoomTaken cluster;
+  // Of 6, "own" takes 1: 5 are left once "low" has gone, and 3 before that.
+  cluster.Submit(Gang("second", "poor", 4, 5, 4));
+  CHECK(cluster.Run(At(101)) == Uids{"own"});
+  CHECK(cluster.Preempted() == Uids{"low for high"});
+  cluster.LeaveAll();
+  CHECK(cluster.Run(At(102)) == Uids{"second"});
+}
+
 TEST_CASE("room that a borrower waits for is open to those who are within their quota") {
   Cluster cluster;
   cluster.AddQueue(Preempting("owner", "cohort", 4));

@@ -481,8 +481,8 @@ class EngineSet {
   // before any pass: what they free is known before anything is decided on it.
   PassResult RunPass(WallTime now);
 
-  // Passes until none could decide more, or `unwritten_claims_max` is reached. Decisions in order; of
-  // several Holds of one workload only the last.
+  // Passes until none could decide more, or `unwritten_claims_max` is reached. Decisions in order; of several Holds of
+  // one workload only the last, and no preemption whose room others took in a later pass.
   std::vector<Decision> Decide(WallTime now);
 
   // The earliest time at which something becomes due without any event; unset: never.
