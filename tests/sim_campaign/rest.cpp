@@ -343,10 +343,13 @@ void Rest::LookAtReasons() {
       alike_[name] = {behind.begin(), behind.end()};
     }
     const auto& [highest, count] = *strict->second.rbegin();
+    if (PriorityOf(waiting) == highest && wrong.empty()) {
+      heads[waiting.cluster_queue].clear();
+      continue;
+    }
     if (PriorityOf(waiting) == highest && !grows) {
-      const auto [head, added] = heads.emplace(waiting.cluster_queue, wrong);
-      if (!added && wrong.empty()) head->second.clear();
-      if (wrong.empty() || count == 1) continue;
+      heads.emplace(waiting.cluster_queue, wrong);
+      if (count == 1) continue;
     }
     // Nothing is said of one that nobody has looked at yet, as in Kueue.
     if (Condition(waiting.workload, "QuotaReserved").empty()) continue;
