@@ -237,6 +237,8 @@ JobPatch BuildResume(const Job& job) {
   JsonPatch patch;
   TestIdentity(job, &patch);
   TestSpec(job, &patch);
+  // While it is suspended its queue may change, which the generation does not show.
+  TestKeys("labels", job.meta.labels, std::array{kQueueNameLabel}, &patch);
   TestRecord(job, &patch);
   SetRecord(job, record, &patch);
   patch.AddBool("/spec/suspend", false);

@@ -379,6 +379,13 @@ void JobController::WriteRecordAgain(Entry* entry) {
 void JobController::Resume(Entry* entry) {
   const Job& job = *entry->job;
   if (job.deleting()) return;
+  // It would run on the quota of a queue that it does not name any more, and could not be moved again.
+  if (!job.queue_name().empty() && job.queue_name() != job.record->local_queue) {
+    OrderStop(entry, NewEviction(*entry, "JobSuspended",
+                                 Cat("The Job was suspended and moved from LocalQueue \"", job.record->local_queue,
+                                     "\" to \"", job.queue_name(), "\" while it was admitted")));
+    return;
+  }
   const bool altered = !StillInjected(job.view, job.record->injected);
   if (job.record->resumed >= kResumesMax || altered) {
     entry->not_before = deps_.env.clock->Now() + kSuspendedByOthersPause;

@@ -245,5 +245,47 @@ TEST_CASE("A waiting Job that is edited keeps its place") {
   CHECK(Text(At(world.WorkloadOf("first"), "metadata", "name")) == name);
 }
 
+// It would hold quota of a queue that it does not name, and the policies would keep it there for as long as it runs.
+TEST_CASE("A gang that is moved to another queue while it is suspended is stopped, and starts from there") {
+  World world;
+  Process* muster = &world.Start();
+  world.MakeQueues("4");
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"LocalQueue",
+    "metadata":{"name":"next","namespace":"team"},"spec":{"clusterQueue":"cq","stopPolicy":"None"}})"));
+  world.AwaitActive("localqueues", "team", "next");
+  world.MakeJob("train", 2, 600);
+  REQUIRE(world.RunUntil([&] { return ConditionOf(world, "train", "Admitted") == "True/Admitted"; }));
+  world.RunFor(seconds(5));
+  const auto suspend = [&] { world.Patch("jobs", "team", "train", {{"spec", {{"suspend", true}}}}); };
+  const auto move = [&] {
+    world.Patch("jobs", "team", "train", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", "next"}}}}}});
+  };
+  SECTION("while Muster was down") {
+    world.Kill(*muster);
+    suspend();
+    world.RunFor(seconds(5));
+    move();
+    muster = &world.Start();
+  }
+  SECTION("while it is being started again") {
+    world.server.faults().Add(Strike({sim::Fault::Kind::kDelayRequest, 0}, "patch", "jobs", 1, "resumed"));
+    suspend();
+    world.RunFor(seconds(1));
+    REQUIRE(Suspended(world, "train"));
+    move();
+  }
+  world.RunFor(seconds(30));
+  CHECK_FALSE(Suspended(world, "train"));
+  CHECK(muster->telemetry.evicted["JobSuspended"] == 1);
+  CHECK(Text(At(world.Get("jobs", "team", "train"), "spec", "template", "metadata", "labels",
+                "kueue.x-k8s.io/local-queue-name")) == "next");
+  CHECK(Text(At(world.WorkloadOf("train"), "spec", "queueName")) == "next");
+  const auto reserving = [&](const std::string& queue) {
+    return sim::Number(At(world.Get("localqueues", "team", queue), "status", "reservingWorkloads"), -1);
+  };
+  CHECK(reserving("lq") == 0);
+  CHECK(reserving("next") == 1);
+}
+
 }  // namespace
 }  // namespace muster::controller
