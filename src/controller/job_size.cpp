@@ -1,16 +1,19 @@
-// Elastic Jobs: their pod counts may change while they run. Fewer pods are written into the record as they are; more
-// are asked of the engine, and written once they are admitted. Until then scheduling gates hold them (elastic_pods.h).
+// Elastic Jobs: their pod counts may change while they run. Fewer pods are written into the record as they are, and
+// free from then on; more are asked of the engine, and written once they are admitted. Until then scheduling gates hold
+// them (elastic_pods.h).
 //
 // Source: kueue_semantics 2.10.
 #include <absl/strings/numbers.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "job_controller.h"
 #include "log.h"
 #include "muster/controller/names.h"
+#include "muster/engine/totals.h"
 #include "text.h"
 
 namespace muster::controller {
@@ -112,12 +115,17 @@ void JobController::ReconcileSize(Entry* entry) {
   if (claim.size_write.has_value()) return ContinueSizeWrite(entry);
   if (claim.growth.has_value()) {
     // Counts may be others than those that were decided on.
-    if (job.meta.generation != claim.growth->generation) return RefuseGrowth(entry, {}, "");
-    return SendSize(entry, engine::Admission(claim.growth->admission), true);
+    if (job.meta.generation == claim.growth->generation) {
+      return SendSize(entry, engine::Admission(claim.growth->admission), true);
+    }
+    RefuseGrowth(entry, {}, "");
   }
   if (!Resizes(*entry) || CurrentShape(job).pod_count() >= claim.record.pod_count()) return;
-  const std::optional<engine::Admission> held = HeldNow(*entry);
-  if (held.has_value() && PodsOf(*held) < PodsOf(claim.record.admission)) SendSize(entry, *held, false);
+  std::optional<engine::Admission> held = HeldNow(*entry);
+  if (!held.has_value()) return;
+  engine::PodSetAssignment& pods = held->pod_sets.front();
+  std::tie(pods.count, pods.usage) = engine::StillHeld(pods, PodsLeft(job, CurrentShape(job)));
+  if (pods.count < PodsOf(claim.record.admission)) SendSize(entry, *held, false);
 }
 
 void JobController::SendSize(Entry* entry, const engine::Admission& admission, bool grows) {

@@ -123,7 +123,11 @@ int32_t JobController::NeededPods(const Entry& entry) const {
   const Record& record = entry.claim->record;
   if (record.admission.pod_sets.empty()) return 0;
   const JobShape now = CurrentShape(job);
-  if (Resizes(entry)) return PodsLeft(job, now);
+  if (Resizes(entry)) {
+    // What it was scaled down by is free once the record says so: until then it may be scaled up again, and its pods
+    // run on what is recorded.
+    return now.pod_count() < record.admission.pod_sets.front().count ? PodsAllowed(entry) : PodsLeft(job, now);
+  }
   const int32_t admitted = record.admission.pod_sets.front().count;
   const int32_t active = job.status.active;
   // Counts of a Job that was edited say nothing of what was admitted.

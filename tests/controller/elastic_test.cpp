@@ -138,6 +138,34 @@ TEST_CASE("An elastic Job that shrinks frees its quota at once, and the record a
   ComesToRest(world, *stage.muster);
 }
 
+// Until then its pods run on what is recorded, and nobody else can have had any of it.
+TEST_CASE("An elastic Job that is scaled down, and up again before that is recorded, keeps what it had") {
+  Stage stage("6");
+  World& world = stage.world;
+  stage.Run(5);
+  // More pods would wait for ever.
+  world.Patch("clusterqueues", "", "cq", {{"spec", {{"stopPolicy", "Hold"}}}});
+  world.RunFor(seconds(5));
+  world.server.faults().Add(Strike({sim::Fault::Kind::kDelayRequest, 0}, "patch", "jobs", 1));
+  Scale(world, "train", 4);
+  world.RunFor(seconds(1));
+  REQUIRE(Admitted(world, "train") == 5);
+  CHECK(stage.muster->controller->engine()->ViewClusterQueue("cq").usage.at(0).reserved == Amount{5000});
+  Scale(world, "train", 5);
+  world.RunFor(seconds(30));
+  CHECK(PodsOf(world, "train") == std::pair(5, 0));
+  CHECK(Usage(world) == "5");
+  CHECK(Admitted(world, "train") == 5);
+  CHECK_FALSE(ConditionOf(WorkloadsOf(world, "train", false).at(0), "muster.dev/Waiting").starts_with("True"));
+  CHECK(Pending(world) == 0);
+  Scale(world, "train", 4);
+  world.RunFor(seconds(30));
+  CHECK(PodsOf(world, "train") == std::pair(4, 0));
+  CHECK(Usage(world) == "4");
+  CHECK(Admitted(world, "train") == 4);
+  ComesToRest(world, *stage.muster);
+}
+
 TEST_CASE("However the write of a growth fails, the pods are counted once and start once") {
   for (const Way& way : AllWays()) {
     for (const int times : {1, 3}) {
