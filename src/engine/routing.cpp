@@ -536,6 +536,8 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
     return;
   }
   if (workload->ticket.place() == queue::Place::kParked) {
+    // What its like were told is about one that the queue takes.
+    if (!NamespaceMatches(*queue, workload->spec.ns)) return SetReason(workload, ReasonOfParked(*queue, *workload));
     const auto bypass = queue->bypass.find(workload->ticket.equivalence);
     const bool of_place = workload->reason != nullptr && IsOfPlace(*workload->reason);
     if (bypass != queue->bypass.end() && (of_place || bypass->second.failed_uid != workload->spec.uid)) {

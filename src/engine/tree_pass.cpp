@@ -12,6 +12,10 @@ namespace muster::engine {
 
 namespace {
 
+std::shared_ptr<const Reason> NamespaceMismatch(const ClusterQueueState& queue) {
+  return MakeReason(ReasonCode::kMisconfigured, {ObjectObstacle(ObstacleKind::kNamespaceMismatch, queue.name)});
+}
+
 // Of where an attempt starts; all that start with every first flavor are one.
 uint64_t StartHash(const ScanProgress& scan) {
   if (!scan.HasUntried()) return 0;
@@ -145,8 +149,7 @@ void TreePass::NominateHead(ClusterQueueState* queue, WorkloadState* workload) {
 
 bool TreePass::CheckValid(ClusterQueueState* queue, WorkloadState* workload) {
   if (!host_->NamespaceMatches(*queue, *workload)) {
-    host_->SetReason(workload, MakeReason(ReasonCode::kMisconfigured,
-                                          {ObjectObstacle(ObstacleKind::kNamespaceMismatch, queue->name)}));
+    host_->SetReason(workload, NamespaceMismatch(*queue));
     queue->waiting.Park(&workload->ticket);
     forest_->Refresh(queue);
     progress_ = true;
@@ -562,7 +565,9 @@ void TreePass::ParkWithEquivalents(Entry* entry) {
   // Zero is no note.
   const auto note = static_cast<uint8_t>(static_cast<uint8_t>(reason->code) + 1);
   for (const queue::Ticket* other : queue->waiting.ParkEquivalents(ticket, note)) {
-    host_->SetReason(host_->OfTicket(other), reason);
+    WorkloadState* like = host_->OfTicket(other);
+    // What stands in the way of one is not what does so of its like from a namespace that the queue does not take.
+    host_->SetReason(like, host_->NamespaceMatches(*queue, *like) ? reason : NamespaceMismatch(*queue));
   }
   forest_->Refresh(queue);
   progress_ = true;

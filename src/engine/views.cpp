@@ -269,7 +269,8 @@ Reason EngineSet::Impl::LiveReason(const WorkloadState& workload) const {
   }
   // Its like may have been looked at since.
   if (const auto bypass = queue->bypass.find(workload.ticket.equivalence);
-      bypass != queue->bypass.end() && workload.ticket.place() == queue::Place::kParked) {
+      bypass != queue->bypass.end() && workload.ticket.place() == queue::Place::kParked &&
+      NamespaceMatches(*queue, workload.spec.ns)) {
     reason = *bypass->second.reason;
   }
   const Obstacle* obstacle = DecisiveObstacle(reason);

@@ -260,6 +260,31 @@ TEST_CASE("who is parked is told when its queue does not take its namespace any 
   CHECK(WaitCodeOf(*cluster.HoldOf("waits")) == WaitCode::kNamespaceMismatch);
 }
 
+// Five of four cpus never fit; that is so for the stranger too, and not what it waits for.
+TEST_CASE("who is parked along with its like is told that its queue does not take its namespace") {
+  Cluster cluster;
+  ClusterQueue queue = CpuQueue("q", "", 4);
+  queue.namespace_selector = LabelSelector{{{"team", "a"}}, {}};
+  cluster.AddQueue(queue);
+  cluster.Apply(NamespaceChanged{Namespace{"good", {{"team", "a"}}}});
+  LocalQueue good = LocalTo("q");
+  good.ns = "good";
+  cluster.Apply(LocalQueueChanged{good});
+  Workload taken = Gang("taken", "q", 5, 1);
+  taken.ns = "good";
+  cluster.Submit(taken);
+  if (GENERATE(false, true)) CHECK(cluster.Run().empty());  // it is parked before the other comes
+  cluster.Submit(Gang("stranger", "q", 5, 2));
+  CHECK(cluster.Run().empty());
+  CHECK(WaitCodeOf(cluster.engine.ViewWorkload("taken")->reason) == WaitCode::kNeverFits);
+  REQUIRE(cluster.HoldOf("stranger").has_value());
+  CHECK(WaitCodeOf(*cluster.HoldOf("stranger")) == WaitCode::kNamespaceMismatch);
+  CHECK(WaitCodeOf(cluster.engine.ViewWorkload("stranger")->reason) == WaitCode::kNamespaceMismatch);
+  cluster.Apply(NamespaceChanged{Namespace{"ns", {{"team", "a"}}}});
+  CHECK(cluster.Run().empty());
+  CHECK(WaitCodeOf(cluster.engine.ViewWorkload("stranger")->reason) == WaitCode::kNeverFits);
+}
+
 TEST_CASE(
     "what cannot be read of a queue, flavor or cohort makes the queues that depend on it inactive, and no others") {
   Cluster cluster;
