@@ -52,6 +52,18 @@ Labels StaleAnnotations(const Workload& known, const std::optional<WantedWorkloa
   return stale;
 }
 
+// A gang may run again, in another queue, before its eviction was shown. The queue may only change while no quota is
+// shown: that of the admission which is over is taken back first.
+WorkloadFacts NextFacts(const Workload& known, const WantedWorkload& wanted) {
+  WorkloadFacts facts = wanted.facts;
+  const bool of_another_queue = wanted.claim.IsSet() && known.spec.queue_name != wanted.spec.queue_name;
+  if (facts.state != WorkloadFacts::State::kAdmitted || !of_another_queue || !ShowsQuota(known)) return facts;
+  facts.state = WorkloadFacts::State::kPending;
+  facts.admission.reset();
+  facts.waits_for.reset();
+  return facts;
+}
+
 }  // namespace
 
 WorkloadWriter::WorkloadWriter(Environment env, k8s::Client* client, WorkloadSource* source, Returned returned)
@@ -258,7 +270,8 @@ void WorkloadWriter::Sync(const std::string& holder, Entry* entry) {
     PatchSpec(holder, entry, *wanted);
     return;
   }
-  const WorkloadStatus status = ProjectStatus(known.status, known.meta.generation, wanted->facts, env_.clock->Now());
+  const WorkloadStatus status =
+      ProjectStatus(known.status, known.meta.generation, NextFacts(known, *wanted), env_.clock->Now());
   std::string body = EncodeStatusPatch(known, status);
   if (body.empty()) return;
   Sent(entry);
