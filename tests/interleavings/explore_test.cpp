@@ -1,13 +1,17 @@
 // Every order of the atomic steps of two or three operations, on the template that ships.
 //
 // Two operations: all orders, up to such that differ only in steps that commute. Where two threads do two each, where
-// all that is done is published for others first, and for three threads: as many orders as each case states, depth
-// first. Under AddressSanitizer a snapshot that is read after it was freed ends the run.
+// somebody does two that are published for others first, and for three threads: as many orders as each case states,
+// many more with MUSTER_LONG, depth first; what was not run to the end is then named. Under AddressSanitizer a snapshot
+// that is read after it was freed ends the run.
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "explorer.h"
@@ -46,7 +50,13 @@ const std::vector<Act>& Acts() {
       {"release", [](ExploredWorker* w) { w->Release(0); }},
       {"leave", [](ExploredWorker* w) { w->Leave(0); }},
       {"start", [](ExploredWorker* w) { w->Start(1); }},
-      {"reserve", [](ExploredWorker* w) { w->Reserve(w->claims()[0].placement, Book::kBoth); }},
+      {"reserve",
+       [](ExploredWorker* w) {
+         GangPlacement last = w->claims()[0].placement;
+         last[0].per_pod = PodNeeds({{kGpu, 1}});
+         w->Reserve(last, Book::kBoth);
+       }},
+      {"reserve in vain", [](ExploredWorker* w) { w->Reserve(w->claims()[0].placement, Book::kBoth); }},
       {"read", [](ExploredWorker* w) { w->Read(); }},
       {"put", [](ExploredWorker* w) { w->Edit({PutMachine(0, 7, 10, 1)}); }},
       {"adjust",
@@ -58,19 +68,20 @@ const std::vector<Act>& Acts() {
   return acts;
 }
 
-struct World {
-  ExploredBook book;
-  std::vector<std::unique_ptr<ExploredWorker>> workers;
+template <typename BookType>
+struct WorldOf {
+  BookType book;
+  std::vector<std::unique_ptr<Worker<BookType>>> workers;
   PlainBook begin;
   int64_t now = 0;
 
-  World(MachineBookOptions options, size_t threads) : book(options) {
-    ExploredBook::User user(&book);
+  WorldOf(MachineBookOptions options, size_t threads) : book(options) {
+    typename BookType::User user(&book);
     // Room for one more pod of 1 GPU than the claims take, on each machine.
     const auto gpus = static_cast<int64_t>(2 * threads + 1);
     user.Edit(std::vector{PutMachine(0, gpus), PutMachine(1, gpus)});
     for (size_t i = 0; i < threads; ++i) {
-      Join(kMachines);
+      Join({0, 1});
       Hold({0}, Book::kBoth);
       Hold({1}, Book::kPlanned);
     }
@@ -78,21 +89,22 @@ struct World {
   }
 
  protected:
-  explicit World(MachineBookOptions options) : book(options) {}
-  void Join(size_t machines) {
-    workers.push_back(std::make_unique<ExploredWorker>(&book, machines, [this] { return ++now; }));
+  explicit WorldOf(MachineBookOptions options) : book(options) {}
+  void Join(std::vector<uint32_t> machines) {
+    workers.push_back(std::make_unique<Worker<BookType>>(&book, std::move(machines), [this] { return ++now; }));
   }
   // The last worker gets a claim of 2 GPUs.
   void Hold(MachineIndex machine, Book books) {
-    ExploredBook::User& user = workers.back()->user();
+    typename BookType::User& user = workers.back()->user();
     const GangPlacement placement = {{PodNeeds({{kGpu, 2}}), {user.Read().PlaceOn(machine, 1)}}};
     user.EndRead();
     MUSTER_CHECK(user.Reserve(placement, books, &workers.back()->claims().emplace_back()).done());
   }
 
  public:
-  // RETURNS: what is wrong; empty: nothing.
+  // What there is in the end belongs to what was seen. RETURNS: what is wrong; empty: nothing.
   std::string Judge() {
+    workers[0]->Read();
     std::vector<Recorded> history;
     for (const auto& worker : workers) {
       history.insert(history.end(), worker->history().begin(), worker->history().end());
@@ -103,6 +115,8 @@ struct World {
     return "";
   }
 };
+
+using World = WorldOf<ExploredBook>;
 
 // Explores the acts against each other. RETURNS: how it went; `wrong` gets the first fault.
 Explored ExploreActs(const std::vector<const Act*>& acts, MachineBookOptions options, uint64_t orders_max,
@@ -122,26 +136,36 @@ Explored ExploreActs(const std::vector<const Act*>& acts, MachineBookOptions opt
       orders_max);
 }
 
+const bool is_long = std::getenv("MUSTER_LONG") != nullptr;
+
+// As many orders as are run, where all are too many.
+uint64_t OrdersMax(uint64_t in_short) { return is_long ? 100'000 : in_short; }
+
 TEST_CASE("All orders of any two operations are linearizable", "[explore]") {
   uint64_t orders = 0;
   for (const uint32_t patience : {8u, 0u}) {
-    const uint64_t orders_max = patience == 0 ? 1'000 : 20'000;
     for (size_t a = 0; a < Acts().size(); ++a) {
       for (size_t b = a; b < Acts().size(); ++b) {
         std::string wrong;
         // Without scans: what is freed when has a case of its own below.
         const MachineBookOptions options{patience, 64};
+        // With patience 0 all is published for others, some 9,000 orders of two; with somebody who does two, millions.
+        const bool too_many = patience == 0 ? Acts()[a].two || Acts()[b].two : Acts()[a].two && Acts()[b].two;
+        const bool many = patience == 0 || too_many;
+        const uint64_t orders_max = OrdersMax(many ? 1'000 : 20'000);
         const Explored explored = ExploreActs({&Acts()[a], &Acts()[b]}, options, orders_max, &wrong);
         INFO(Acts()[a].name << " and " << Acts()[b].name << ", patience " << patience << ": " << explored.orders
                             << " orders, " << explored.redundant << " broken off, " << explored.steps << " steps");
         CHECK(wrong.empty());
-        const bool two_each = Acts()[a].two && Acts()[b].two;
-        if (patience != 0 && !two_each) CHECK(explored.all);
+        if (!many || (is_long && !too_many)) CHECK(explored.all);
+        if (is_long && !explored.all) {
+          WARN("not all orders: " << Acts()[a].name << " and " << Acts()[b].name << ", patience " << patience);
+        }
         orders += explored.orders;
       }
     }
   }
-  CHECK(orders > 132);
+  CHECK(orders > 20'000);
 }
 
 // Two chunks, of which each thread has one: it holds a claim in both books there, and a planned one.
@@ -152,7 +176,7 @@ struct ApartWorld : World {
     ExploredBook::User user(&book);
     user.Edit(std::vector{PutMachine(0, 5), PutMachine(kFar, 5)});
     for (const uint32_t machine : {0U, kFar}) {
-      Join(kFar + 1);
+      Join({0, kFar});
       Hold({machine}, Book::kBoth);
       Hold({machine}, Book::kPlanned);
     }
@@ -235,22 +259,94 @@ TEST_CASE("Orders of three operations are linearizable", "[explore]") {
     }
     abort();
   };
-  const std::vector<std::vector<const Act*>> triples = {
-      {act("place"), act("place"), act("read")},    {act("place"), act("release"), act("remove")},
-      {act("leave"), act("plan"), act("start")},    {act("place"), act("adjust"), act("place and release")},
-      {act("reserve"), act("reserve"), act("put")},
+  // How many orders there are, with those that are broken off; 0: too many.
+  const std::vector<std::pair<std::vector<const Act*>, uint64_t>> triples = {
+      {{act("place"), act("place"), act("read")}, 146},   {{act("place"), act("release"), act("remove")}, 27'797},
+      {{act("leave"), act("plan"), act("start")}, 3'395}, {{act("place"), act("adjust"), act("place and release")}, 0},
+      {{act("reserve"), act("reserve"), act("put")}, 0},
   };
-  for (const std::vector<const Act*>& triple : triples) {
+  for (const auto& [triple, of_all] : triples) {
     std::string wrong;
-    const Explored explored = ExploreActs(triple, {8, 64}, 2'000, &wrong);
-    INFO(triple[0]->name << ", " << triple[1]->name << ", " << triple[2]->name << ": " << explored.orders);
+    const uint64_t orders_max = OrdersMax(4'000);
+    const Explored explored = ExploreActs(triple, {8, 64}, orders_max, &wrong);
+    const std::string names = triple[0]->name + ", " + triple[1]->name + ", " + triple[2]->name;
+    INFO(names << ": " << explored.orders);
     CHECK(wrong.empty());
-    CHECK(explored.orders > 10);
+    CHECK(explored.all == (of_all > 0 && of_all <= orders_max));
+    if (explored.all) CHECK(explored.orders + explored.redundant == of_all);
+    if (is_long && !explored.all) WARN("not all orders: " << names);
   }
 }
 
-// A book whose reservation forgets to look at the root again: the exploration must find the order that breaks it.
-TEST_CASE("The exploration finds a lost update", "[explore]") {
+// A root whose swap does not look at what is there: who loses a race does not know it.
+struct BlindAtomics {
+  template <typename T>
+  class Atomic : public ExploredAtomics::Atomic<T> {
+   public:
+    using ExploredAtomics::Atomic<T>::Atomic;
+    template <typename... Order>
+    bool compare_exchange_strong(T& expected, T value, Order... order) {
+      if constexpr (std::is_same_v<T, const BookSnapshot*>) {
+        this->exchange(value);
+        return true;
+      } else {
+        return ExploredAtomics::Atomic<T>::compare_exchange_strong(expected, value, order...);
+      }
+    }
+  };
+};
+
+struct Judged {
+  Explored explored;
+  uint64_t objections = 0;
+};
+
+// Two threads that do the same, in all orders.
+template <typename Atomics>
+Judged JudgeTwice(const std::function<void(Worker<BasicMachineBook<Atomics>>*)>& act) {
+  using BookType = BasicMachineBook<Atomics>;
+  // For ever: both who swapped a broken book's root would free the one before.
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  Judged judged;
+  judged.explored = Explore(
+      [&] {
+        auto world = std::make_shared<WorldOf<BookType>>(MachineBookOptions{8, 64}, 2);
+        if constexpr (std::is_same_v<Atomics, BlindAtomics>) kept->push_back(world);
+        Program program;
+        for (const auto& worker : world->workers) {
+          program.threads.push_back([world, act, who = worker.get()] { act(who); });
+        }
+        program.end = [world, &judged] { judged.objections += world->Judge().empty() ? 0 : 1; };
+        return program;
+      },
+      20'000);
+  return judged;
+}
+
+template <typename Atomics>
+std::vector<Judged> JudgeEach() {
+  using WorkerType = Worker<BasicMachineBook<Atomics>>;
+  return {JudgeTwice<Atomics>([](WorkerType* w) { w->Place(Gang(2, 1)); }),  // there is room for one of them
+          JudgeTwice<Atomics>([](WorkerType* w) { w->Release(0); }),
+          JudgeTwice<Atomics>([](WorkerType* w) { w->Start(1); }),
+          JudgeTwice<Atomics>([](WorkerType* w) { w->Edit({AdjustMachine(0, 1)}); })};
+}
+
+TEST_CASE("On the book with a swap that loses updates, the exploration finds them, and the judge objects",
+          "[explore]") {
+  for (const Judged& judged : JudgeEach<BlindAtomics>()) {
+    CHECK(judged.explored.all);
+    CHECK(judged.objections > 0);
+    CHECK(judged.objections < judged.explored.orders);  // not where one comes after the other
+  }
+  for (const Judged& judged : JudgeEach<ExploredAtomics>()) {
+    CHECK(judged.explored.all);
+    CHECK(judged.objections == 0);
+  }
+}
+
+// How many orders there are is known here.
+TEST_CASE("The exploration runs each order once", "[explore]") {
   bool lost = false;
   const Explored explored = Explore(
       [&lost] {

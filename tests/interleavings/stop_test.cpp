@@ -2,6 +2,7 @@
 // that they do not. No spares are kept here, so that AddressSanitizer sees what is read after it was freed.
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,6 +46,15 @@ class LockedBook {
     Outcome Edit(std::span<const MachineEdit> edits) {
       return book_->Locked([&] { return user_.Edit(edits); });
     }
+    Outcome Reserve(const GangPlacement& placement, Book books, Claim* claim) {
+      return book_->Locked([&] { return user_.Reserve(placement, books, claim); });
+    }
+    Outcome Start(Claim* claim) {
+      return book_->Locked([&] { return user_.Start(claim); });
+    }
+    Outcome Leave(Claim* claim) {
+      return book_->Locked([&] { return user_.Leave(claim); });
+    }
     int64_t FreeGpus() {
       return book_->Locked([&] { return user_.Read().Room(Book::kFree, {0}, kGpu); });
     }
@@ -62,9 +72,27 @@ class LockedBook {
 int64_t FreeGpus(ExploredBook::User* user) { return user->Read().Room(Book::kFree, {0}, kGpu); }
 int64_t FreeGpus(LockedBook::User* user) { return user->FreeGpus(); }
 
-// Three threads, each of which does something of each kind.
+// What each of three threads does. All that is taken is given back.
+enum class Work : uint8_t {
+  kPlaces,  // a gang is placed and released, a machine grows
+  kClaims,  // a planned claim is started and left; its places are reserved again; a machine grows
+};
+
+template <typename User>
+void Do(Work work, User* user, Claim* claim) {
+  if (work == Work::kPlaces) {
+    if (user->Place(Gang(2, 1), claim).done()) user->Release(claim);
+  } else if (user->Place(Gang(1, 1, Book::kPlanned), claim).done()) {
+    const GangPlacement places = claim->placement;
+    if (user->Start(claim).done()) user->Leave(claim);
+    user->Release(claim);
+    if (user->Reserve(places, Book::kBoth, claim).done()) user->Release(claim);
+  }
+  user->Edit(std::vector{AdjustMachine(0, 1)});
+}
+
 template <typename BookType>
-Program MakeProgram(MachineBookOptions options, int64_t* free_at_end) {
+Program MakeProgram(MachineBookOptions options, Work work, int64_t* free_at_end) {
   struct State {
     explicit State(MachineBookOptions given) : book(given) {}
     BookType book;
@@ -76,18 +104,13 @@ Program MakeProgram(MachineBookOptions options, int64_t* free_at_end) {
   state->users[0]->Edit(std::vector{PutMachine(0, 4)});
   Program program;
   for (size_t i = 0; i < 3; ++i) {
-    program.threads.push_back([state, i] {
-      typename BookType::User& user = *state->users[i];
-      Claim& claim = state->claims[i];
-      if (user.Place(Gang(2, 1), &claim).done()) user.Release(&claim);
-      user.Edit(std::vector{AdjustMachine(0, 1)});
-    });
+    program.threads.push_back([state, work, i] { Do(work, state->users[i].get(), &state->claims[i]); });
   }
   program.end = [state, free_at_end] { *free_at_end = FreeGpus(state->users[0].get()); };
   return program;
 }
 
-constexpr uint64_t kStepsMax = 5'000;  // of those who go on; a whole run without stops takes some 150
+constexpr uint64_t kStepsMax = 5'000;  // of those who go on; a whole run without stops takes some hundreds
 
 struct Tried {
   uint64_t runs = 0;
@@ -95,54 +118,82 @@ struct Tried {
   uint64_t wrong = 0;  // runs after which, with everybody gone on to the end, the book was not as it should be
 };
 
-// Thread `first` is stopped after each number of its steps; if `second` is given, that one as well, after each number
-// of its own, which it takes in turn with the third. The others then run in turn, and must all complete.
+// Who is stopped, and how they come there.
+struct Stops {
+  Work work = Work::kPlaces;
+  int first = 0;
+  std::optional<int> second{};
+  // All take turns from the beginning, so that nobody is stopped in a book that only he has touched. Otherwise the
+  // first goes on alone up to where he is stopped.
+  bool in_turn = false;
+};
+
+class Turns {
+ public:
+  Turns(const Stops& stops, uint64_t stop_first, uint64_t stop_second)
+      : stops_(stops), stop_first_(stop_first), stop_second_(stop_second) {}
+
+  int operator()(const std::vector<int>& running, const std::vector<uint64_t>& steps) {
+    std::vector<int> may_run;
+    bool others = false;  // besides those who are to be stopped
+    for (const int thread : running) {
+      const uint64_t taken = steps[static_cast<size_t>(thread)];
+      if (thread == stops_.first && taken < stop_first_ && !stops_.in_turn) return thread;
+      if (thread == stops_.first && taken >= stop_first_) continue;
+      if (thread == stops_.second && taken >= stop_second_) continue;
+      others |= thread != stops_.first && thread != stops_.second;
+      may_run.push_back(thread);
+    }
+    // Once all others have completed, those are left where they are.
+    if (!others || ++turn_ > kStepsMax) return -1;
+    return may_run[turn_ % may_run.size()];
+  }
+
+ private:
+  const Stops stops_;
+  const uint64_t stop_first_;
+  const uint64_t stop_second_;
+  uint64_t turn_ = 0;
+};
+
+// Each of those is stopped after each number of its steps. The others must all complete.
 template <typename BookType>
-Tried StopEverywhere(MachineBookOptions options, int first, std::optional<int> second) {
+Tried StopEverywhere(MachineBookOptions options, const Stops& stops) {
   Tried tried;
-  bool first_ended = false;
-  for (uint64_t stop_first = 0; !first_ended; ++stop_first) {
-    bool second_ended = !second.has_value();
-    for (uint64_t stop_second = 0; stop_second == 0 || !second_ended; ++stop_second) {
-      uint64_t others = 0;
-      size_t turn = 0;
+  bool first_in_time = true;  // it was stopped before the others were done
+  for (uint64_t stop_first = 0; first_in_time; ++stop_first) {
+    bool second_in_time = true;
+    for (uint64_t stop_second = 0; second_in_time; ++stop_second) {
       int64_t free = 0;
-      const Program program = MakeProgram<BookType>(options, &free);
-      const Ran ran = explore::Run(program, [&](const std::vector<int>& running, const std::vector<uint64_t>& steps) {
-        std::vector<int> may_run;
-        for (const int thread : running) {
-          const auto taken = steps[static_cast<size_t>(thread)];
-          if (thread == first) {
-            if (taken < stop_first) return thread;  // it goes first, up to where it is stopped
-            continue;
-          }
-          if (second == thread && taken >= stop_second) continue;
-          may_run.push_back(thread);
-        }
-        if (may_run.empty() || ++others > kStepsMax) return -1;
-        return may_run[++turn % may_run.size()];
-      });
+      const Program program = MakeProgram<BookType>(options, stops.work, &free);
+      const Ran ran = explore::Run(program, Turns(stops, stop_first, stop_second));
       ++tried.runs;
       for (int thread = 0; thread < 3; ++thread) {
-        const bool stopped = thread == first || (second.has_value() && thread == *second);
-        if (!stopped && !ran.completed[static_cast<size_t>(thread)]) {
+        if (thread != stops.first && thread != stops.second && !ran.completed[static_cast<size_t>(thread)]) {
           ++tried.stuck;
           break;
         }
       }
       if (free != 4 + 3) ++tried.wrong;  // all claims were released, each thread added one
-      first_ended = ran.completed[static_cast<size_t>(first)];
-      if (second.has_value()) second_ended = ran.completed[static_cast<size_t>(*second)] || stop_second > 200;
+      const auto stopped_at = [&](int thread, uint64_t stop) {
+        const auto t = static_cast<size_t>(thread);
+        return !ran.completed[t] && ran.steps[t] >= stop;
+      };
+      first_in_time = stopped_at(stops.first, stop_first);
+      second_in_time = stops.second.has_value() && stopped_at(*stops.second, stop_second);
     }
   }
   return tried;
 }
 
 TEST_CASE("Stop any thread at any step: all others still complete", "[stop]") {
+  const Work work = GENERATE(Work::kPlaces, Work::kClaims);
+  const bool in_turn = GENERATE(false, true);
   for (const uint32_t patience : {8u, 1u, 0u}) {
     for (int thread = 0; thread < 3; ++thread) {
-      const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, thread, std::nullopt);
-      INFO("patience " << patience << ", thread " << thread << ": " << tried.runs << " runs");
+      const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, {work, thread, std::nullopt, in_turn});
+      INFO("work " << static_cast<int>(work) << (in_turn ? ", in turn" : "") << ", patience " << patience << ", thread "
+                   << thread << ": " << tried.runs << " runs");
       CHECK(tried.runs > 20);
       CHECK(tried.stuck == 0);
       CHECK(tried.wrong == 0);
@@ -151,9 +202,14 @@ TEST_CASE("Stop any thread at any step: all others still complete", "[stop]") {
 }
 
 TEST_CASE("Stop any two threads at any steps: the third still completes", "[stop]") {
+  const Work work = GENERATE(Work::kPlaces, Work::kClaims);
+  const bool in_turn = GENERATE(false, true);
+  // Some 10,000 runs each.
+  if (work == Work::kClaims && std::getenv("MUSTER_LONG") == nullptr) return;
   for (const uint32_t patience : {8u, 0u}) {
-    const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, 0, 1);
-    INFO("patience " << patience << ": " << tried.runs << " runs");
+    const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, {work, 0, 1, in_turn});
+    INFO("work " << static_cast<int>(work) << (in_turn ? ", in turn" : "") << ", patience " << patience << ": "
+                 << tried.runs << " runs");
     CHECK(tried.runs > 400);
     CHECK(tried.stuck == 0);
     CHECK(tried.wrong == 0);
@@ -161,12 +217,13 @@ TEST_CASE("Stop any two threads at any steps: the third still completes", "[stop
 }
 
 TEST_CASE("A book behind a lock fails the same test", "[stop]") {
-  const Tried tried = StopEverywhere<LockedBook>({}, 0, std::nullopt);
+  const Work work = GENERATE(Work::kPlaces, Work::kClaims);
+  const bool in_turn = GENERATE(false, true);
+  const Tried tried = StopEverywhere<LockedBook>({}, {work, 0, std::nullopt, in_turn});
   CHECK(tried.stuck > 0);
   CHECK(tried.stuck < tried.runs);  // stopped outside of the lock, it holds up nobody
   CHECK(tried.wrong == 0);
 }
-
 // A reader that stops for ever while it holds a snapshot, and a committer that stops in the middle: what they hold back
 // is bounded, however long the others go on.
 TEST_CASE("What a stopped thread holds back does not grow", "[stop]") {

@@ -49,7 +49,7 @@ void Edit(PlainBook* book, const MachineEdit& edit) {
   PlainMachine& machine = book->machines.at(edit.machine.value);
   switch (edit.kind) {
     case MachineEdit::Kind::kPut: {
-      std::vector<int64_t> capacity = {0, 0};
+      std::array<int64_t, 2> capacity{};
       for (const Need& need : edit.amounts) capacity[need.resource.value] = need.amount;
       machine.present = true;
       machine.open = edit.open;

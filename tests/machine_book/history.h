@@ -7,6 +7,7 @@
 // Threading: values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,9 +23,9 @@ struct PlainMachine {
   bool open = false;
   uint32_t incarnation = 0;
   uint32_t machine_class = 0;
-  std::vector<int64_t> capacity = {0, 0};
-  std::vector<int64_t> free = {0, 0};
-  std::vector<int64_t> planned = {0, 0};
+  std::array<int64_t, 2> capacity{};
+  std::array<int64_t, 2> free{};
+  std::array<int64_t, 2> planned{};
   friend bool operator==(const PlainMachine&, const PlainMachine&) = default;
 };
 
@@ -43,7 +44,7 @@ struct Recorded {
   int64_t begin = 0;
   int64_t end = 0;
   GangRequest request;             // kPlace, of one pod set
-  GangPlacement placement;             // kStep
+  GangPlacement placement;         // kStep
   ClaimStep step;                  // kStep; its own pointer is not used
   std::vector<MachineEdit> edits;  // kEdit
   Outcome outcome;

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -43,7 +44,8 @@ struct YieldingAtomics {
 
 using YieldingBook = BasicMachineBook<YieldingAtomics>;
 
-constexpr size_t kMachines = 3;
+// Two chunks.
+constexpr std::array<uint32_t, 3> kMachines = {0, 1, kChunkMachines};
 
 int Times() { return std::getenv("MUSTER_LONG") != nullptr ? 10 : 1; }
 
@@ -60,6 +62,7 @@ struct Result {
   bool sums = false;
   uint64_t lost_races = 0;
   uint64_t published = 0;
+  uint64_t rebased = 0;
 };
 
 Result Record(const Campaign& campaign) {
@@ -67,13 +70,15 @@ Result Record(const Campaign& campaign) {
   Result result;
   {
     YieldingBook::User user(&book);
-    user.Edit(std::vector{PutMachine(0, 4), PutMachine(1, 3, 10, 1), PutMachine(2, 2)});
-    result.begin = PlainOf(user.Read(), kMachines);
+    user.Edit(
+        std::vector{PutMachine(kMachines[0], 4), PutMachine(kMachines[1], 3, 10, 1), PutMachine(kMachines[2], 2)});
+    result.begin = PlainOf(user.Read(), kMachines.back() + 1);
   }
   std::atomic<int64_t> clock{0};
   std::vector<std::unique_ptr<Worker<YieldingBook>>> workers;
   for (size_t i = 0; i < campaign.threads; ++i) {
-    workers.push_back(std::make_unique<Worker<YieldingBook>>(&book, kMachines, [&clock] { return ++clock; }));
+    workers.push_back(std::make_unique<Worker<YieldingBook>>(
+        &book, std::vector<uint32_t>(kMachines.begin(), kMachines.end()), [&clock] { return ++clock; }));
   }
   std::latch start(static_cast<std::ptrdiff_t>(campaign.threads));
   std::vector<std::thread> threads;
@@ -90,6 +95,7 @@ Result Record(const Campaign& campaign) {
     result.history.insert(result.history.end(), worker->history().begin(), worker->history().end());
     result.lost_races += worker->user().counts().lost_races;
     result.published += worker->user().counts().published;
+    result.rebased += worker->user().counts().rebased;
   }
   result.sums = Recount(workers[0]->user().Read());
   return result;
@@ -99,7 +105,9 @@ TEST_CASE("Histories of 2 to 8 threads are linearizable", "[linearizability]") {
   uint64_t histories = 0;
   uint64_t lost_races = 0;
   uint64_t published = 0;
+  uint64_t rebased = 0;
   uint64_t overlaps = 0;
+  std::array<uint64_t, 2> reserved{};  // refused, done
   for (int round = 0; round < 150 * Times(); ++round) {
     for (size_t threads = 2; threads <= 8; ++threads) {
       for (const uint32_t patience : {0u, 1u, 8u}) {
@@ -108,6 +116,12 @@ TEST_CASE("Histories of 2 to 8 threads are linearizable", "[linearizability]") {
         const Result result = Record(campaign);
         lost_races += result.lost_races;
         published += result.published;
+        rebased += result.rebased;
+        for (const Recorded& operation : result.history) {
+          const bool reserves = operation.kind == Recorded::Kind::kStep && operation.step.must_fit &&
+                                Has(operation.step.take, Book::kPlanned);
+          if (reserves) ++reserved[operation.outcome.done() ? 1 : 0];
+        }
         for (size_t i = 1; i < result.history.size(); ++i) {
           overlaps += result.history[i].end - result.history[i].begin > 1 ? 1 : 0;
         }
@@ -123,6 +137,8 @@ TEST_CASE("Histories of 2 to 8 threads are linearizable", "[linearizability]") {
   CHECK(lost_races > 20);
   CHECK(published > 100);
   CHECK(overlaps > 100);
+  CHECK(rebased > 0);
+  for (const uint64_t times : reserved) CHECK(times > 300);
 }
 
 TEST_CASE("The checker refuses what no order explains", "[linearizability]") {

@@ -37,8 +37,9 @@ inline GangRequest Gang(int64_t pods, int64_t gpus_each, Book books = Book::kBot
 template <typename BookType>
 class Worker {
  public:
-  Worker(BookType* book, size_t machines, std::function<int64_t()> clock)
-      : user_(book), machines_(machines), clock_(std::move(clock)) {}
+  // `machines`: which there are, or may come; ascending.
+  Worker(BookType* book, std::vector<uint32_t> machines, std::function<int64_t()> clock)
+      : user_(book), machines_(std::move(machines)), clock_(std::move(clock)) {}
 
   const std::vector<Recorded>& history() const { return history_; }
   typename BookType::User& user() { return user_; }
@@ -75,6 +76,7 @@ class Worker {
   }
   void Release(size_t claim) {
     Recorded& note = BeginStep(claims_[claim].placement, {nullptr, Book::kNone, claims_[claim].held, false});
+    released_ = claims_[claim].placement;
     note.outcome = user_.Release(&claims_[claim]);
     End(&note);
     claims_.erase(claims_.begin() + static_cast<std::ptrdiff_t>(claim));
@@ -89,7 +91,7 @@ class Worker {
     Recorded& note = Begin(Recorded::Kind::kRead);
     const BookSnapshot& book = user_.Read();
     note.outcome.version = book.version;
-    note.seen = PlainOf(book, machines_);
+    note.seen = PlainOf(book, machines_.back() + 1);
     user_.EndRead();
     End(&note);
   }
@@ -97,12 +99,18 @@ class Worker {
   // Something that makes sense now.
   void Random(std::mt19937_64* random) {
     const auto draw = [&](uint64_t n) { return static_cast<uint32_t>((*random)() % n); };
+    const auto machine = [&] { return machines_[draw(machines_.size())]; };
+    const auto books = [&] { return draw(4) == 0 ? Book::kPlanned : Book::kBoth; };
     const uint32_t what = draw(100);
-    if (what < 30 || (what < 66 && claims_.empty())) {
-      const Book books = draw(4) == 0 ? Book::kPlanned : Book::kBoth;
+    if (what < 28 || (what < 60 && claims_.empty()) || (what >= 60 && what < 67 && released_.empty())) {
       const ClassFilter filter = draw(4) == 0 ? ClassFilter({MachineClass{1}}) : ClassFilter();
-      Place(Gang(1 + draw(4), 1 + draw(3), books, filter));
-    } else if (what < 66) {
+      GangRequest request = Gang(1 + draw(4), 1 + draw(3), books(), filter);
+      request.origin = machine() / kChunkMachines;
+      Place(request);
+    } else if (what >= 60 && what < 67) {
+      // Where it was, which may be gone, of another class, or somebody else's by now.
+      Reserve(released_, books());
+    } else if (what < 60) {
       const size_t claim = draw(claims_.size());
       const Book held = claims_[claim].held;
       if (held == Book::kPlanned && draw(2) == 0) {
@@ -113,11 +121,11 @@ class Worker {
         Release(claim);
       }
     } else if (what < 76) {
-      Edit({PutMachine(draw(machines_), draw(5), 10, draw(2), draw(6) != 0)});
+      Edit({PutMachine(machine(), draw(5), 10, draw(2), draw(6) != 0)});
     } else if (what < 82) {
-      Edit({AdjustMachine(draw(machines_), int64_t{draw(4)} - 2), AdjustMachine(draw(machines_), 1)});
+      Edit({AdjustMachine(machine(), int64_t{draw(4)} - 2), AdjustMachine(machine(), 1)});
     } else if (what < 88) {
-      Edit({RemoveMachine(draw(machines_))});
+      Edit({RemoveMachine(machine())});
     } else {
       Read();
     }
@@ -139,10 +147,11 @@ class Worker {
   void End(Recorded* note) { note->end = clock_(); }
 
   typename BookType::User user_;
-  size_t machines_;
+  std::vector<uint32_t> machines_;
   std::function<int64_t()> clock_;
   std::vector<Recorded> history_;
   std::vector<Claim> claims_;
+  GangPlacement released_;  // what it gave back last
 };
 
 }  // namespace muster::gang
