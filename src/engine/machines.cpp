@@ -52,8 +52,7 @@ std::optional<gang::Reservation> MachinePlacer::Reserve(const WorkloadState& wor
                                                         const Assignment& assignment) const {
   const gang::GangToSeat gang = PodsOf(workload, assignment);
   if (workload.grows == nullptr) return room_->Reserve(workload.spec.uid, gang);
-  if (!room_->Fits(gang, gang::RoomView::kBoth)) return std::nullopt;
-  return room_->Keep(workload.spec.uid, gang);
+  return room_->ReserveMore(workload.spec.uid, gang);
 }
 
 gang::GangToSeat MachinePlacer::PodsWith(const WorkloadState& workload, const Assignment& assignment,

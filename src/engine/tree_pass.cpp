@@ -96,7 +96,7 @@ bool TreePass::Finish() {
   reserved_.reset();
   for (const auto& [place, book] : reserved_places_) placer_->book()->Release(place, book);
   reserved_places_.clear();
-  for (gang::Reservation& reservation : reserved_machines_) reservation.ReleaseQuietly();
+  for (gang::Reservation& reservation : reserved_machines_) reservation.Cancel();
   reserved_machines_.clear();
   if (!progress_) NoteStalls();
   return progress_;

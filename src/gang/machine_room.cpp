@@ -301,9 +301,8 @@ std::vector<std::string> MachineRoomImpl::TakeLackChanged() {
 }
 
 RoomCounts MachineRoomImpl::counts() const {
-  RoomCounts out;
+  RoomCounts out = taken_;
   out.nodes = std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.known; });
-  out.reservations = reservations_;
   out.commits = user_.counts().commits;
   for (const RoomAskerImpl* asker : askers_) out.searches += asker->searches();
   return out;
@@ -472,6 +471,11 @@ void Reservation::Release() {
 void Reservation::ReleaseQuietly() {
   if (holding_ != nullptr) room_->Release(std::exchange(holding_, nullptr), true);
 }
+void Reservation::Cancel() {
+  if (holding_ == nullptr) return;
+  --room_->Taken(holding_->purpose);
+  ReleaseQuietly();
+}
 void Reservation::SetLeaving(bool leaving) {
   if (holding_ != nullptr) room_->SetLeaving(holding_, leaving);
 }
@@ -507,10 +511,14 @@ bool RoomAsker::Holds(const Reservation& reservation) {
   return reservation.holding_ == nullptr || impl_->Holds(*reservation.holding_);
 }
 std::optional<Reservation> RoomAsker::Reserve(std::string_view workload, const GangToSeat& gang) {
-  return impl_->Take(workload, gang, true);
+  return impl_->Take(workload, gang, Purpose::kClaim);
+}
+std::optional<Reservation> RoomAsker::ReserveMore(std::string_view workload, const GangToSeat& gang) {
+  if (!Fits(gang, RoomView::kBoth)) return std::nullopt;
+  return impl_->Take(workload, gang, Purpose::kMorePods);
 }
 std::optional<Reservation> RoomAsker::Keep(std::string_view workload, const GangToSeat& gang) {
-  return impl_->Take(workload, gang, false);
+  return impl_->Take(workload, gang, Purpose::kWaiting);
 }
 std::optional<FutureRoom> RoomAsker::KeepFuture(std::string_view workload, const GangToSeat& gang,
                                                 const GangEnds& ends) {

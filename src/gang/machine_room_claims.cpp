@@ -37,7 +37,7 @@ void MachineRoomImpl::ForEachHeld(const Holding& holding, F visit) const {
   for (const Holding::Part& part : holding.parts) {
     for (const MachinePlace& place : part.places) visit(part.needs, place, holding.books);
   }
-  const auto pods = holding.claim ? pods_of_.find(holding.workload) : pods_of_.end();
+  const auto pods = holding.is_claim() ? pods_of_.find(holding.workload) : pods_of_.end();
   if (pods == pods_of_.end()) return;
   for (const std::string& key : pods->second) {
     const PodRecord& pod = pods_.at(key);
@@ -380,11 +380,11 @@ int64_t MachineRoomImpl::PodsWithoutRoom(const Holding::Part& part, const Machin
 // ---- reservations -------------------------------------------------------------------------------
 
 std::unique_ptr<Reservation::Holding> MachineRoomImpl::MakeHolding(std::string_view workload, const GangToSeat& gang,
-                                                                   bool claim) {
+                                                                   Purpose purpose) {
   auto holding = std::make_unique<Holding>();
   holding->workload = std::string(workload);
-  holding->claim = claim;
-  holding->books = claim ? Book::kBoth : Book::kPlanned;
+  holding->purpose = purpose;
+  holding->books = holding->is_claim() ? Book::kBoth : Book::kPlanned;
   for (const PodSetToSeat& pods : gang) {
     holding->parts.push_back({pods, NeedsOf(pods.shape->OnNode()), {}, {}, 0});
   }
@@ -393,7 +393,7 @@ std::unique_ptr<Reservation::Holding> MachineRoomImpl::MakeHolding(std::string_v
 
 Reservation MachineRoomImpl::Register(std::unique_ptr<Holding> holding) {
   Holding* held = holding.get();
-  if (held->claim) {
+  if (held->is_claim()) {
     const bool is_new = claims_.emplace(held->workload, std::move(holding)).second;
     MUSTER_CHECK_MSG(is_new, held->workload);
   } else {
@@ -402,19 +402,19 @@ Reservation MachineRoomImpl::Register(std::unique_ptr<Holding> holding) {
   return {this, held};
 }
 
-std::optional<Reservation> RoomAskerImpl::Take(std::string_view workload, const GangToSeat& gang, bool claim) {
+std::optional<Reservation> RoomAskerImpl::Take(std::string_view workload, const GangToSeat& gang, Purpose purpose) {
   if (!room_->on_) return Reservation(room_, nullptr);
   room_->Mention(gang);
   room_->Flush();
-  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, claim);
+  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, purpose);
   Seating seating;
   do {  // again where somebody else was first
     seating = Seat(gang, Present(), holding->books, true);
     if (!seating.answer.fits) return std::nullopt;
   } while (!TakePlaces(seating.placement, holding->books));
   for (size_t i = 0; i < gang.size(); ++i) holding->parts[i].places = std::move(seating.placement[i].places);
-  if (claim) room_->SetLeftOver(holding->workload, true);
-  ++room_->reservations_;
+  if (holding->is_claim()) room_->SetLeftOver(holding->workload, true);
+  ++room_->Taken(purpose);
   return room_->Register(std::move(holding));
 }
 
@@ -462,7 +462,7 @@ Reservation MachineRoomImpl::Adopt(std::string_view workload, const GangToSeat& 
   Mention(gang);
   dirty_workloads_.insert(std::string(workload));
   SetLeftOver(std::string(workload), false);
-  return Register(MakeHolding(workload, gang, true));
+  return Register(MakeHolding(workload, gang, Purpose::kClaim));
 }
 
 void MachineRoomImpl::Release(Holding* holding, bool quiet) {
@@ -474,7 +474,7 @@ void MachineRoomImpl::Release(Holding* holding, bool quiet) {
   std::vector<ClaimStep> steps;
   given.AddTo(&steps);
   (void)Change({}, steps, true);
-  if (holding->claim) {
+  if (holding->is_claim()) {
     dirty_workloads_.insert(holding->workload);
     SetLacks(holding->workload, false);
     SetLeftOver(holding->workload, true);

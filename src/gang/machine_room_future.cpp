@@ -150,7 +150,7 @@ std::optional<FutureRoom> RoomAskerImpl::KeepFuture(std::string_view workload, c
       too_few = middle;
     }
   }
-  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, false);
+  std::unique_ptr<Holding> holding = room_->MakeHolding(workload, gang, Purpose::kWaiting);
   holding->future = true;
   const ClaimStep step{&found.placement, Book::kPlanned, Book::kNone, false};
   (void)room_->Change({}, {&step, 1}, true);
@@ -163,7 +163,7 @@ std::optional<FutureRoom> RoomAskerImpl::KeepFuture(std::string_view workload, c
   for (const MachineRoomImpl::Occupants& occupants : machines) {
     if (used.contains(occupants.machine.value)) free_at = std::max(free_at, occupants.end);
   }
-  ++room_->reservations_;
+  ++room_->Taken(Purpose::kWaiting);
   return FutureRoom{room_->Register(std::move(holding)), static_cast<int64_t>(used.size()),
                     free_at == kNever ? WallTime{} : free_at};
 }

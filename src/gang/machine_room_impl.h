@@ -34,11 +34,13 @@ struct Reservation::Holding {
     int64_t missing = 0;                // that have neither a place nor a node
   };
   std::string workload;
-  bool claim = true;    // else a kept room
-  bool future = false;  // that room is of what others will leave
+  Purpose purpose = Purpose::kClaim;
+  bool future = false;  // of what others will leave; REQUIRES: it waits for that
   bool leaving = false;
   Book books = Book::kBoth;  // that its places are held in
   std::vector<Part> parts;
+
+  bool is_claim() const { return purpose == Purpose::kClaim; }
 };
 
 struct NodeRecord {
@@ -136,6 +138,8 @@ class MachineRoomImpl {
   uint64_t refusals() const;
   Reservation Adopt(std::string_view workload, const GangToSeat& gang);
   void Release(Holding* holding, bool quiet);
+  // How many were taken for that.
+  uint64_t& Taken(Purpose purpose) { return purpose == Purpose::kWaiting ? taken_.kept : taken_.reservations; }
   void SetLeaving(Holding* holding, bool leaving);
   void SetLeftOver(const std::string& workload, bool left_over);
   std::vector<std::string> NodesOf(const Holding& holding) const;
@@ -212,7 +216,7 @@ class MachineRoomImpl {
   // Calls visit(needs, place, books) for each place of it, and for what its pods hold.
   template <typename F>
   void ForEachHeld(const Holding& holding, F visit) const;
-  std::unique_ptr<Holding> MakeHolding(std::string_view workload, const GangToSeat& gang, bool claim);
+  std::unique_ptr<Holding> MakeHolding(std::string_view workload, const GangToSeat& gang, Purpose purpose);
   Reservation Register(std::unique_ptr<Holding> holding);
   void Reconcile(const std::string& workload, StepBatch* steps);
   // RETURNS: the machines of pods that have come to hold something.
@@ -268,7 +272,7 @@ class MachineRoomImpl {
   bool all_gained_ = false;
   uint64_t capacity_version_ = 1;
   uint64_t facts_version_ = 1;
-  uint64_t reservations_ = 0;
+  RoomCounts taken_;
 
   bool shared_ = false;
   std::vector<RoomAskerImpl*> askers_;

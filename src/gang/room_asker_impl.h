@@ -44,7 +44,7 @@ class RoomAskerImpl {
   bool Holds(const Holding& holding);
 
   // ---- what gangs are to hold (machine_room_claims.cpp, machine_room_future.cpp)
-  std::optional<Reservation> Take(std::string_view workload, const GangToSeat& gang, bool claim);
+  std::optional<Reservation> Take(std::string_view workload, const GangToSeat& gang, Purpose purpose);
   std::optional<FutureRoom> KeepFuture(std::string_view workload, const GangToSeat& gang, const GangEnds& ends);
 
   // ---- for the room

@@ -39,7 +39,7 @@ class Run {
   }
 
   void RandomEvent() {
-    switch (*rc::gen::inRange(0, 12)) {
+    switch (*rc::gen::inRange(0, 14)) {
       case 0:
       case 1:
         return ChangeNode();
@@ -55,6 +55,9 @@ class Run {
         return Finish();
       case 8:
         return Move();
+      case 9:
+      case 10:
+        return Resize();
       default:
         return Submit();
     }
@@ -64,7 +67,8 @@ class Run {
   void Decide() {
     now_ = now_ + std::chrono::seconds(1);
     for (int i = 0; DecideOnce(); ++i) RC_ASSERT(i < 50);
-    RC_ASSERT(engine_.MachineCounts().reservations >= admitted_);
+    // Each decision to admit took its places, and nothing else did: neither refused attempts nor rooms that are kept.
+    RC_ASSERT(engine_.MachineCounts().reservations == admitted_ + grown_);
     NobodyWaitsWhoFits();
   }
 
@@ -100,6 +104,9 @@ class Run {
     }
   }
 
+  uint64_t grown() const { return grown_; }
+  uint64_t kept() const { return engine_.MachineCounts().kept; }
+  int64_t refused() const { return refused_; }
   int64_t waited() const { return waited_; }
   int64_t preempted() const { return preempted_; }
   int64_t reserved() const { return reserved_; }
@@ -123,9 +130,13 @@ class Run {
       if (const auto* admit = std::get_if<Admit>(&decision)) {
         any = true;
         RC_ASSERT(!holdings_.contains(admit->uid));
-        holdings_[admit->uid] = {admit->claim, admit->admission, false, {}};
         ++admitted_;
-        Apply(ClaimWritten{admit->uid, admit->claim});
+        OnAdmit(*admit);
+      }
+      if (const auto* grow = std::get_if<Grow>(&decision)) {
+        any = true;
+        ++grown_;
+        OnGrow(*grow);
       }
       if (const auto* evict = std::get_if<Evict>(&decision)) {
         any = true;
@@ -135,6 +146,24 @@ class Run {
       }
     }
     return any;
+  }
+
+  // The API server refuses some writes.
+  void OnAdmit(const Admit& admit) {
+    if (OneIn(8)) {
+      ++refused_;
+      return Apply(ClaimRefused{admit.uid, admit.claim, {}, ""});
+    }
+    holdings_[admit.uid] = {admit.claim, admit.admission, false, {}};
+    Apply(ClaimWritten{admit.uid, admit.claim});
+  }
+  void OnGrow(const Grow& grow) {
+    if (OneIn(8)) {
+      ++refused_;
+      return Apply(GrowthRefused{grow.uid, grow.claim, {}, ""});
+    }
+    holdings_.at(grow.uid).admission = grow.admission;
+    Apply(GrowthWritten{grow.uid, grow.claim});
   }
 
   // ---- what the objects say is taken, by node
@@ -187,7 +216,7 @@ class Run {
     }
     if (reserved_ > reserved_before) return;
     for (const auto& [uid, workload] : workloads_) {
-      if (holdings_.contains(uid) || engine_.ViewWorkload(uid)->kept_room.has_value()) return;
+      if (engine_.ViewWorkload(uid)->kept_room.has_value()) return;
     }
     for (const auto& [uid, workload] : workloads_) {
       if (holdings_.contains(uid)) continue;
@@ -273,7 +302,19 @@ class Run {
       workload.max_execution = std::chrono::seconds(*rc::gen::inRange(1, 20));
     }
     workload.movable = options_.defragment_after > Duration(0) && OneIn(2);
+    workload.elastic = OneIn(2);
     Change(workload);
+  }
+  // More or fewer pods of an elastic one; who holds less at once, and more once that is decided.
+  void Resize() {
+    const auto it = workloads_.find(AnyName("w", 8));
+    if (it == workloads_.end() || !it->second.elastic) return;
+    Workload workload = it->second;
+    workload.pod_sets[0].count = *rc::gen::inRange(1, 6);
+    ++workload.generation;
+    Change(workload);
+    const auto holding = holdings_.find(workload.uid);
+    if (holding != holdings_.end()) holding->second.admission = engine_.ViewWorkload(workload.uid)->admission;
   }
   void Change(const Workload& workload) {
     workloads_[workload.uid] = workload;
@@ -309,6 +350,8 @@ class Run {
   std::vector<std::variant<Event, WallTime>> steps_;
   WallTime now_ = At(100);
   uint64_t admitted_ = 0;
+  uint64_t grown_ = 0;
+  int64_t refused_ = 0;
   int64_t serial_ = 0;
   int64_t waited_ = 0;
   int64_t preempted_ = 0;
@@ -329,6 +372,9 @@ TEST_CASE("the books of machines are what the objects say, and nobody waits who 
   int64_t preempted = 0;
   int64_t reserved = 0;
   int64_t moved = 0;
+  int64_t refused = 0;
+  uint64_t grown = 0;
+  uint64_t kept = 0;
   int round = 0;
   const auto history = [&] {
     // Each check begins with the same seed.
@@ -345,13 +391,22 @@ TEST_CASE("the books of machines are what the objects say, and nobody waits who 
     preempted += run.preempted();
     reserved += run.reserved();
     moved += run.moved();
+    refused += run.refused();
+    grown += run.grown();
+    kept += run.kept();
   };
   const bool by_option = reserves || moves;
-  const auto dull = [&] { return waited == 0 || preempted == 0 || (by_option && reserved + moved == 0); };
+  const auto dull = [&] {
+    return waited == 0 || preempted == 0 || refused == 0 || grown == 0 || kept == 0 ||
+           (by_option && reserved + moved == 0);
+  };
   // A hundred random histories may all be dull.
   for (; round == 0 || (round < 50 && dull()); ++round) CHECK(rc::check(history));
   CHECK(waited > 0);
   CHECK(preempted > 0);
+  CHECK(refused > 0);
+  CHECK(grown > 0);
+  CHECK(kept > 0);
   CHECK((reserved > 0) == reserves);
   CHECK((moved > 0) == moves);
 }

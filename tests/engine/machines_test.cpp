@@ -228,6 +228,82 @@ TEST_CASE("each admission reserves its places, as one change of the book") {
   CHECK(cluster.engine.MachineCounts().reservations == admitted + 1);
 }
 
+namespace {
+
+void CheckTaken(const Cluster& cluster, uint64_t reservations, uint64_t kept) {
+  CHECK(cluster.engine.MachineCounts().reservations == reservations);
+  CHECK(cluster.engine.MachineCounts().kept == kept);
+}
+
+}  // namespace
+
+TEST_CASE("reservations are counted by decisions: of starts, refused ones too, and of growth; kept rooms apart") {
+  OnMachines cluster;
+  ClusterQueue queue = PoolQueue("q", {"a"});
+  queue.within_cluster_queue = PreemptionPolicy::kLowerPriority;
+  cluster.AddQueue(queue);
+  cluster.AddNode("n1", "a", 4);
+  cluster.AddNode("n2", "a", 4);
+  Workload elastic = Big("e", "q", 2, 2);
+  elastic.elastic = true;
+  cluster.Submit(elastic);
+  CHECK(cluster.Run() == Uids{"e"});
+  CheckTaken(cluster, 1, 0);
+  elastic.pod_sets[0].count = 3;
+  ++elastic.generation;
+  cluster.Submit(elastic);
+  CHECK(cluster.Run() == Uids{"e+"});
+  CheckTaken(cluster, 2, 0);
+  // There is room for one pod more, not for two.
+  elastic.pod_sets[0].count = 5;
+  ++elastic.generation;
+  cluster.Submit(elastic);
+  CHECK(cluster.Run().empty());
+  CheckTaken(cluster, 2, 0);
+
+  // That one is somebody's whose start is refused, and decided again.
+  cluster.Submit(Big("r", "q", 1, 2, 2));
+  cluster.last = cluster.engine.Decide(At(101));
+  REQUIRE(cluster.last.size() == 1);
+  cluster.Apply(ClaimRefused{"r", std::get<Admit>(cluster.last[0]).claim, {}, ""});
+  CHECK(cluster.Run(At(102)) == Uids{"r"});
+  CheckTaken(cluster, 4, 0);
+
+  // Room is kept for whom r leaves, and becomes its own later.
+  cluster.Submit(Big("urgent", "q", 1, 2, 3, 10));
+  CHECK(cluster.Run(At(103)).empty());
+  CHECK(cluster.Preempted() == Uids{"r for urgent"});
+  CheckTaken(cluster, 4, 1);
+  cluster.Leave("r");
+  CHECK(cluster.Run(At(104)) == Uids{"urgent"});
+  CheckTaken(cluster, 5, 1);
+}
+
+TEST_CASE("what an admission took that others' pods kept back is not counted, and without machines nothing is") {
+  EngineOptions options = WithMachines();
+  options.block_admission = true;
+  OnMachines cluster(options);
+  cluster.AddQueue(PoolQueue("q", {"a"}));
+  cluster.AddNode("n1", "a", 4);
+  cluster.Submit(Big("first", "q", 1, 1, 1));
+  cluster.Submit(Big("second", "q", 1, 1, 2));
+  CHECK(cluster.Run() == Uids{"first"});
+  CheckTaken(cluster, 1, 0);
+  cluster.Submit(Big("third", "q", 1, 1, 3));
+  CHECK(cluster.Run().empty());
+  CheckTaken(cluster, 1, 0);
+  cluster.Apply(ClaimPodsReady{"first", cluster.claims.at("first"), true});
+  CHECK(cluster.Run() == Uids{"second"});
+  CheckTaken(cluster, 2, 0);
+
+  OnMachines unchecked{EngineOptions{}};
+  unchecked.AddQueue(PoolQueue("q", {"a"}));
+  unchecked.AddNode("n1", "a", 4);
+  unchecked.Submit(Big("first", "q", 1, 1, 1));
+  CHECK(unchecked.Run() == Uids{"first"});
+  CheckTaken(unchecked, 0, 0);
+}
+
 TEST_CASE("partial admission takes as many pods as have places") {
   OnMachines cluster;
   cluster.AddQueue(PoolQueue("q", {"a"}));

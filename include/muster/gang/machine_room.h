@@ -128,7 +128,8 @@ struct FlavorRoom {
 
 struct RoomCounts {
   int64_t nodes = 0;
-  uint64_t reservations = 0;  // gangs and kept rooms that got their places, ever
+  uint64_t reservations = 0;  // for claims, and for more pods of them, ever; less those that were cancelled
+  uint64_t kept = 0;          // likewise rooms for those who wait
   uint64_t commits = 0;       // changes of the book, ever
   uint64_t searches = 0;      // of all askers there are
 };
@@ -196,7 +197,14 @@ class MachineRoom {
   std::unique_ptr<MachineRoomImpl> impl_;
 };
 
-// What one gang holds on machines, from Reserve, Keep or Adopt alone; given back when it goes.
+// What the places are for that one gang takes.
+enum class Purpose : uint8_t {
+  kClaim,
+  kMorePods,  // of a claim, which takes them over
+  kWaiting,   // for others to leave
+};
+
+// What one gang holds on machines, from what takes places (RoomAsker) or Adopt alone; given back when it goes.
 class Reservation {
  public:
   Reservation(Reservation&& other) noexcept : room_(other.room_), holding_(other.holding_) { other.holding_ = nullptr; }
@@ -211,8 +219,10 @@ class Reservation {
   std::vector<std::string> Nodes() const;
   // So many pods of each pod set are needed yet. REQUIRES: of a claim
   void SetNeeded(const std::vector<std::pair<std::string, int64_t>>& pods);
-  // It was for a while only: nobody gains by its end.
+  // It was for a while only, or is held otherwise from now on: nobody gains by its end.
   void ReleaseQuietly();
+  // Likewise; what it was taken for did not come about, and it does not count as taken.
+  void Cancel();
 
  private:
   struct Holding;
@@ -262,6 +272,8 @@ class RoomAsker {
   // ---- what gangs are to hold
   // Takes a place for each pod, in both books, as one change of the book. RETURNS: nothing where not all have one.
   std::optional<Reservation> Reserve(std::string_view workload, const GangToSeat& gang);
+  // Likewise in the planned book, if they have places in both, for more pods of a gang that has a claim.
+  std::optional<Reservation> ReserveMore(std::string_view workload, const GangToSeat& gang);
   // Likewise in the planned book, for a workload that waits for others to leave.
   std::optional<Reservation> Keep(std::string_view workload, const GangToSeat& gang);
   // Likewise, of what those who run there will leave, whenever that is: next to what is kept for others, on the
