@@ -68,12 +68,21 @@ void AppendFitFailures(const std::vector<engine::FitFailures>& failures,
   families->push_back(attempts.Collect());
 }
 
+void AppendTaken(const gang::RoomCounts& counts, std::vector<prometheus::MetricFamily>* families) {
+  CounterVec reservations(
+      MetricOwner::kProcess,
+      {"muster_machine_reservations_total", "Decisions to admit, or to grow, that took places on machines", {}});
+  reservations.Add({}, counts.reservations);
+  families->push_back(reservations.Collect());
+}
+
 }  // namespace
 
 void AppendMachineGauges(const engine::EngineSet& engine, std::vector<prometheus::MetricFamily>* families) {
   AppendRoom(engine.ViewFlavorRoom(), families);
   AppendUnserved(*engine.UnservedQuotas(), families);
   AppendFitFailures(engine.ViewFitFailures(), families);
+  AppendTaken(engine.MachineCounts(), families);
 }
 
 }  // namespace muster::server

@@ -62,10 +62,31 @@ TEST_CASE("the room of machines, quota beyond them and failures to fit have seri
   CHECK(Lines(world.metrics, "muster_fit_failures_total") ==
         Series("muster_fit_failures_total", "flavor=\"f\",cause=\"Resource\",resource=\"nvidia.com/gpu\"", "1"));
 
+  // One that fits: five devices of n1 or eight of n2.
+  CHECK(Lines(world.metrics, "muster_machine_reservations") ==
+        "muster_machine_reservations_total{replica_role=\"leader\"} 0\n");
+  shape.requests["nvidia.com/gpu"] = Amount{5};
+  workload = Gang("fits", "q", 2);
+  workload.pod_sets[0].shape = std::make_shared<const gang::Shape>(shape);
+  world.cluster.Submit(workload);
+  CHECK(world.cluster.Run() == std::vector<std::string>{"fits"});
+  CHECK(Lines(world.metrics, "muster_machine_reservations") ==
+        "muster_machine_reservations_total{replica_role=\"leader\"} 1\n");
+
   world.cluster.Apply(engine::FlavorDeleted{"f"});
   for (const char* name : {"muster_flavor_", "muster_cluster_queue_unserved", "muster_cohort_", "muster_fit_"}) {
     CHECK(Lines(world.metrics, name).empty());
   }
+}
+
+TEST_CASE("where machines are not looked at, admissions reserve none") {
+  World world;
+  world.cluster.AddQueue(CpuQueue("q", "", 64'000));
+  world.cluster.Apply(engine::NodeChanged{CpuNode("n1", 32'000)});
+  world.cluster.Submit(Gang("w", "q", 2));
+  CHECK(world.cluster.Run() == std::vector<std::string>{"w"});
+  CHECK(Lines(world.metrics, "muster_machine_reservations") ==
+        "muster_machine_reservations_total{replica_role=\"leader\"} 0\n");
 }
 
 }  // namespace muster::server
