@@ -261,9 +261,11 @@ TEST_CASE("Orders of three operations are linearizable", "[explore]") {
   };
   // How many orders there are, with those that are broken off; 0: too many.
   const std::vector<std::pair<std::vector<const Act*>, uint64_t>> triples = {
-      {{act("place"), act("place"), act("read")}, 146},   {{act("place"), act("release"), act("remove")}, 27'797},
-      {{act("leave"), act("plan"), act("start")}, 3'395}, {{act("place"), act("adjust"), act("place and release")}, 0},
-      {{act("reserve"), act("reserve"), act("put")}, 0},
+      {{act("place"), act("place"), act("read")}, 146},
+      {{act("place"), act("release"), act("remove")}, 27'797},
+      {{act("leave"), act("plan"), act("start")}, 3'395},
+      {{act("place"), act("adjust"), act("place and release")}, 0},
+      {{act("reserve"), act("reserve"), act("put")}, 6'976},
   };
   for (const auto& [triple, of_all] : triples) {
     std::string wrong;
