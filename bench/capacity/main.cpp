@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -72,29 +74,76 @@ std::vector<GangRequest> Requests() {
   return requests;
 }
 
+// Of each series of raw samples.
+constexpr size_t kRawMax = 20'000;
+
 // A decider holds so many claims before it gives the oldest back.
 constexpr size_t kHeld = 16;
 
 template <typename BookType>
+class Decider {
+ public:
+  Decider(BookType* book, uint32_t origin) : user_(book), turn_(origin) {
+    for (GangRequest& request : requests_) request.origin = origin;
+  }
+  ~Decider() {
+    for (size_t slot = 0; slot < kHeld; ++slot) {
+      if (holds_[slot]) user_.Release(&held_[slot]);
+    }
+  }
+  Decider(const Decider&) = delete;
+  Decider& operator=(const Decider&) = delete;
+
+  // One unit of work. RETURNS: whether the gang got its places.
+  bool Next() {
+    const size_t slot = turn_ % kHeld;
+    if (holds_[slot]) user_.Release(&held_[slot]);
+    held_[slot] = {};
+    // By another stride, so that not each turn of the ring has the same.
+    holds_[slot] = user_.Place(requests_[turn_++ % requests_.size()], &held_[slot]);
+    return holds_[slot];
+  }
+
+ private:
+  typename BookType::User user_;
+  std::vector<GangRequest> requests_ = Requests();
+  std::vector<gang::Claim> held_ = std::vector<gang::Claim>(kHeld);
+  std::vector<bool> holds_ = std::vector<bool>(kHeld, false);
+  size_t turn_;
+};
+
+template <typename BookType>
 uint64_t Decide(BookType* book, uint32_t origin, const std::atomic<bool>& stop) {
-  typename BookType::User user(book);
-  std::vector<GangRequest> requests = Requests();
-  for (GangRequest& request : requests) request.origin = origin;
-  std::vector<gang::Claim> held(kHeld);
-  std::vector<bool> holds(kHeld, false);
+  Decider decider(book, origin);
   uint64_t units = 0;
-  // By another stride, so that not each turn of the ring has the same.
-  for (size_t turn = origin; !stop.load(std::memory_order_relaxed); ++turn) {
-    const size_t slot = turn % kHeld;
-    if (holds[slot]) user.Release(&held[slot]);
-    held[slot] = {};
-    holds[slot] = user.Place(requests[turn % requests.size()], &held[slot]);
-    ++units;
-  }
-  for (size_t slot = 0; slot < kHeld; ++slot) {
-    if (holds[slot]) user.Release(&held[slot]);
-  }
+  for (; !stop.load(std::memory_order_relaxed); ++units) decider.Next();
   return units;
+}
+
+// What one decider alone is told.
+template <typename BookType>
+std::vector<bool> Answers(BookType* book, int units) {
+  Decider decider(book, 0);
+  std::vector<bool> answers;
+  for (int i = 0; i < units; ++i) answers.push_back(decider.Next());
+  return answers;
+}
+
+// All room that there is.
+template <typename BookType>
+std::vector<int64_t> RoomOf(BookType* book) {
+  typename BookType::User user(book);
+  std::vector<int64_t> room;
+  user.Read([&room](const gang::BookSnapshot& state) {
+    for (uint32_t machine = 0; machine < kMachines; ++machine) {
+      for (const gang::MachineResource resource : {gang::kPodSlots, kGpu, kCpu, kMemory}) {
+        for (const gang::Book books : {gang::Book::kFree, gang::Book::kPlanned}) {
+          room.push_back(state.Room(books, {machine}, resource));
+        }
+      }
+    }
+  });
+  return room;
 }
 
 // RETURNS: units a second.
@@ -117,9 +166,9 @@ double Throughput(BookType* book, int deciders, int milliseconds) {
   return static_cast<double>(sum) / taken.count();
 }
 
-// Reads one chunk's room, again and again. RETURNS: p99 in microseconds.
+// Reads one chunk's room, again and again. RETURNS: what each took, in microseconds.
 template <typename BookType>
-double ReaderP99(BookType* book, bool with_writer, int milliseconds) {
+std::vector<double> ReaderTimes(BookType* book, bool with_writer, int milliseconds) {
   std::atomic<bool> stop{false};
   std::thread writer;
   if (with_writer) writer = std::thread([&] { Decide(book, 0, stop); });
@@ -146,7 +195,7 @@ double ReaderP99(BookType* book, bool with_writer, int milliseconds) {
   stop = true;
   if (writer.joinable()) writer.join();
   if (found == 0) std::printf("no reader found anything\n");
-  return Percentile(std::move(taken), 99);
+  return taken;
 }
 
 struct Costs {
@@ -190,7 +239,15 @@ class Bench {
     shared_ = std::make_unique<SharedMutexBook>(user.Read());
   }
 
-  void Run() {
+  // RETURNS: whether all books gave the right answers, and were left as they were.
+  bool Run() {
+    const std::vector<int64_t> room = RoomOf(&lock_free_);
+    // In units of all 20 requests, of which 13 fit.
+    const std::vector<bool> answers = Answers(&lock_free_, 400);
+    const auto yes = std::count(answers.begin(), answers.end(), true);
+    bool right = yes == 260 && answers == Answers(mutex_.get(), 400) && answers == Answers(shared_.get(), 400);
+    std::printf("answers: %lld yes, %lld no, %s\n", static_cast<long long>(yes), static_cast<long long>(400 - yes),
+                right ? "the same of all books" : "wrong");
     for (int round = 0; round < options_.rounds; ++round) {
       for (const int deciders : {1, 2}) {
         Note("lock-free", deciders, Throughput(&lock_free_, deciders, options_.milliseconds));
@@ -204,7 +261,12 @@ class Bench {
       Of("search_us").push_back(costs.search_us);
       Of("commit_us").push_back(costs.commit_us);
     }
+    if (room != RoomOf(&lock_free_) || room != RoomOf(mutex_.get()) || room != RoomOf(shared_.get())) {
+      std::printf("some book is not as it was: what was taken was not all given back\n");
+      right = false;
+    }
     Report();
+    return right;
   }
 
  private:
@@ -218,8 +280,19 @@ class Bench {
   template <typename BookType>
   void NoteReader(const std::string& name, BookType* book) {
     const int milliseconds = options_.milliseconds / 2;
-    Of(name + " reader_p99_us alone").push_back(ReaderP99(book, false, milliseconds));
-    Of(name + " reader_p99_us writing").push_back(ReaderP99(book, true, milliseconds));
+    for (const bool writing : {false, true}) {
+      std::vector<double> taken = ReaderTimes(book, writing, milliseconds);
+      const std::string tail = writing ? " writing" : " alone";
+      if (!options_.samples.empty()) raw_.push_back({name + " reader_us" + tail, Some(taken)});
+      Of(name + " reader_p99_us" + tail).push_back(Percentile(std::move(taken), 99));
+    }
+  }
+  // Evenly spaced ones of too many.
+  static std::vector<double> Some(const std::vector<double>& values) {
+    const size_t each = values.size() / kRawMax + 1;
+    std::vector<double> some;
+    for (size_t i = 0; i < values.size(); i += each) some.push_back(values[i]);
+    return some;
   }
 
   // Ratios are taken within each round.
@@ -239,14 +312,21 @@ class Bench {
     return MedianRatio(Of(book + " reader_p99_us writing"), Of(book + " reader_p99_us alone"));
   }
 
-  void Report() {
-    if (!options_.samples.empty()) {
-      std::ofstream out(options_.samples);
-      out << "series,round,value\n";
-      for (const Series& one : series_) {
-        for (size_t i = 0; i < one.values.size(); ++i) out << one.name << ',' << i << ',' << one.values[i] << '\n';
-      }
+  void WriteSamples() {
+    std::ofstream out(options_.samples);
+    out << "series,round,value\n";
+    for (const Series& one : series_) {
+      for (size_t i = 0; i < one.values.size(); ++i) out << one.name << ',' << i << ',' << one.values[i] << '\n';
     }
+    std::map<std::string, int> rounds;
+    for (const Series& one : raw_) {
+      const int round = rounds[one.name]++;
+      for (const double value : one.values) out << one.name << ',' << round << ',' << value << '\n';
+    }
+  }
+
+  void Report() {
+    if (!options_.samples.empty()) WriteSamples();
     for (const Series& one : series_) {
       const auto [least, most] = std::minmax_element(one.values.begin(), one.values.end());
       std::printf("%-44s %12.2f (%.2f to %.2f)\n", one.name.c_str(), one.Median(), *least, *most);
@@ -263,7 +343,8 @@ class Bench {
   LockFreeBook lock_free_{&machines_};
   std::unique_ptr<MutexBook> mutex_;
   std::unique_ptr<SharedMutexBook> shared_;
-  std::vector<Series> series_;
+  std::vector<Series> series_;  // one value a round
+  std::vector<Series> raw_;     // one series a round
 };
 
 }  // namespace
@@ -275,12 +356,13 @@ int main(int argc, char** argv) {
   app.add_flag("--short", options.is_short, "end within 50 seconds");
   app.add_option("--rounds", options.rounds, "how often everything is measured");
   app.add_option("--milliseconds", options.milliseconds, "of each measurement");
-  app.add_option("--samples", options.samples, "a CSV file for each single value");
+  app.add_option(
+      "--samples", options.samples,
+      "a CSV file for what each round gave, and for what single reads took (up to 20,000 of each round and kind)");
   CLI11_PARSE(app, argc, argv);
   if (options.is_short) {
     options.rounds = 5;
     options.milliseconds = 700;
   }
-  muster::bench::Bench(options).Run();
-  return 0;
+  return muster::bench::Bench(options).Run() ? 0 : 1;
 }

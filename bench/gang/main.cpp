@@ -48,27 +48,29 @@ gang::PodSetRequest Pods(int64_t count, int64_t gpus, int64_t cpu, int64_t memor
 struct Case {
   std::string name;
   GangRequest request;
+  gang::Outcome::Verdict answer;
 };
 
 // A gang of `pods`, of one shape or of a leader, workers and helpers. Each no needs a look at every machine: either all
 // GPUs and all CPUs of one, which many have, but none has both; or all GPUs of more machines than have them.
 std::vector<Case> Cases(int64_t pods) {
+  using Verdict = gang::Outcome::Verdict;
   std::vector<Case> cases;
   const std::string size = std::to_string(pods);
   const int64_t each = pods == 5'000 ? 1 : 4;
   GangRequest one;
   one.pod_sets = {Pods(pods, each, 8'000, 32)};
-  cases.push_back({size + " pods, one shape, yes", one});
+  cases.push_back({size + " pods, one shape, yes", one, Verdict::kDone});
   const gang::PodSetRequest in_vain = pods == 5'000 ? Pods(pods, 8, 8'000, 32) : Pods(pods, 8, 128'000, 1'024);
   one.pod_sets = {in_vain};
-  cases.push_back({size + " pods, one shape, no", one});
+  cases.push_back({size + " pods, one shape, no", one, Verdict::kDoesNotFit});
   GangRequest three;
   three.pod_sets = {Pods(1, 0, 16'000, 64), Pods(pods / 2, each, 8'000, 32), Pods(pods - pods / 2 - 1, 1, 30'000, 16)};
-  cases.push_back({size + " pods, three shapes, yes", three});
+  cases.push_back({size + " pods, three shapes, yes", three, Verdict::kDone});
   three.pod_sets[1] = in_vain;
   three.pod_sets[1].count = pods - 2;
   three.pod_sets[2].count = 1;
-  cases.push_back({size + " pods, three shapes, no", three});
+  cases.push_back({size + " pods, three shapes, no", three, Verdict::kDoesNotFit});
   return cases;
 }
 
@@ -86,22 +88,25 @@ const char* Name(gang::Outcome::Verdict verdict) {
   return "";
 }
 
-void Measure(gang::MachineBook* book, const Case& one, int times, std::ofstream* samples) {
+// RETURNS: whether each answer was right.
+bool Measure(gang::MachineBook* book, const Case& one, int times, std::ofstream* samples) {
   gang::MachineBook::User user(book);
   std::vector<double> taken;
-  gang::Outcome::Verdict verdict{};
+  gang::Outcome::Verdict verdict = one.answer;  // or the last that was another
   for (int i = 0; i < times; ++i) {
     gang::Claim claim;
     GangRequest request = one.request;
     request.origin = static_cast<uint32_t>(i) * 13;
     const auto begin = SteadyClock::now();
-    verdict = user.Place(request, &claim).verdict;
+    const gang::Outcome::Verdict answer = user.Place(request, &claim).verdict;
     taken.push_back(std::chrono::duration<double, std::milli>(SteadyClock::now() - begin).count());
+    if (answer != one.answer) verdict = answer;
     if (claim.held != gang::Book::kNone) user.Release(&claim);
-    if (samples->is_open()) *samples << one.name << ',' << i << ',' << taken.back() << '\n';
+    if (samples->is_open()) *samples << '"' << one.name << "\"," << i << ',' << taken.back() << '\n';
   }
   std::printf("%-32s %-10s p50 %8.3f ms  p99 %8.3f ms\n", one.name.c_str(), Name(verdict), Percentile(taken, 50),
               Percentile(taken, 99));
+  return verdict == one.answer;
 }
 
 }  // namespace
@@ -123,10 +128,11 @@ int main(int argc, char** argv) {
   }
   muster::gang::MachineBook book;
   muster::bench::FillMachines(&book, machines, 5);
+  bool right = true;
   for (const int64_t pods : {8, 512, 5'000}) {
     for (const muster::bench::Case& one : muster::bench::Cases(pods)) {
-      muster::bench::Measure(&book, one, times, &samples);
+      right &= muster::bench::Measure(&book, one, times, &samples);
     }
   }
-  return 0;
+  return right ? 0 : 1;
 }
