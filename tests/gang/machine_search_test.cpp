@@ -23,7 +23,7 @@ namespace {
 
 constexpr MachineResource kGpu{1};
 constexpr MachineResource kCpu{2};
-using Amounts = std::vector<int64_t>;  // GPU, CPU
+using Amounts = std::vector<int64_t>;  // GPU, CPU, and in one family more
 using Multiset = std::vector<int>;     // how many of each kind
 
 // Calls visit(multiset) for each of up to `most` things of so many kinds.
@@ -73,8 +73,11 @@ class BruteForce {
  private:
   std::string Key() const {
     std::string key;
-    for (const Amounts& room : rooms_) key.push_back(static_cast<char>(room[0] * 16 + room[1]));
-    std::sort(key.begin(), key.end());
+    std::vector<Amounts> rooms = rooms_;
+    std::sort(rooms.begin(), rooms.end());
+    for (const Amounts& room : rooms) {
+      for (const int64_t amount : room) key.push_back(static_cast<char>(amount));
+    }
     for (const int n : left_) key.push_back(static_cast<char>(n));
     return key;
   }
@@ -89,8 +92,12 @@ class BruteForce {
         const Amounts before = rooms_[i];
         const auto same = std::find(rooms_.begin(), rooms_.end(), before);
         if (same != rooms_.begin() + static_cast<std::ptrdiff_t>(i)) continue;
-        if (before[0] < shapes_[k][0] || before[1] < shapes_[k][1]) continue;
-        rooms_[i] = {before[0] - shapes_[k][0], before[1] - shapes_[k][1]};
+        bool fits = true;
+        for (size_t r = 0; r < before.size(); ++r) fits &= (rooms_[i][r] -= shapes_[k][r]) >= 0;
+        if (!fits) {
+          rooms_[i] = before;
+          continue;
+        }
         --left_[k];
         const bool done = Place(placed + 1, skip);
         ++left_[k];
@@ -137,9 +144,12 @@ std::vector<Amounts> Expand(const std::vector<Amounts>& kinds, const Multiset& c
   return all;
 }
 
-void Fill(MachineBook::User* user, const std::vector<Amounts>& rooms, uint32_t most) {
+MachineEdit PutRoom(uint32_t machine, const Amounts& room) { return Put(machine, room); }
+
+void Fill(MachineBook::User* user, const std::vector<Amounts>& rooms, uint32_t most,
+          MachineEdit (*put)(uint32_t, const Amounts&) = PutRoom) {
   std::vector<MachineEdit> edits;
-  for (uint32_t i = 0; i < most; ++i) edits.push_back(i < rooms.size() ? Put(i, rooms[i]) : Remove(i));
+  for (uint32_t i = 0; i < most; ++i) edits.push_back(i < rooms.size() ? put(i, rooms[i]) : Remove(i));
   user->Edit(edits);
 }
 
@@ -183,18 +193,20 @@ struct Tally {
   int64_t disagree = 0;
 };
 
-Tally CompareMixed(const std::vector<Amounts>& kinds, const std::vector<Amounts>& shapes) {
+Tally CompareMixed(const std::vector<Amounts>& kinds, const std::vector<Amounts>& shapes,
+                   MachineEdit (*put)(uint32_t, const Amounts&) = PutRoom,
+                   PodSetRequest (*pods_of)(const Amounts&, int64_t) = Pods) {
   Tally tally;
   MachineBook book;
   MachineBook::User user(&book);
   ForEachMultiset(kinds.size(), 6, [&](const Multiset& machines) {
     const std::vector<Amounts> rooms = Expand(kinds, machines);
-    Fill(&user, rooms, 6);
+    Fill(&user, rooms, 6, put);
     const BookSnapshot& snapshot = user.Read();
     ForEachMultiset(shapes.size(), 6, [&](const Multiset& pods) {
       GangRequest request;
       for (size_t k = 0; k < shapes.size(); ++k) {
-        if (pods[k] > 0) request.pod_sets.push_back(Pods(shapes[k], pods[k]));
+        if (pods[k] > 0) request.pod_sets.push_back(pods_of(shapes[k], pods[k]));
       }
       if (request.pod_sets.size() < 2) return;
       const bool fits = BruteForce(rooms, shapes, pods).Fits();
@@ -221,6 +233,27 @@ TEST_CASE("Several shapes of two resources: all instances agree with brute force
   if (std::getenv("MUSTER_LONG") != nullptr) kinds.insert(kinds.end(), {{2, 3}, {3, 2}, {3, 3}});
   const Tally tally = CompareMixed(kinds, {{2, 1}, {1, 2}, {1, 1}});
   CHECK(tally.instances >= 924 * (84 - 1 - 18));
+  CHECK(tally.fit > 1000);
+  CHECK(tally.disagree == 0);
+}
+
+// Amounts here: GPU, pod slots, and room for pods that want a machine of class 1, of which others have none.
+constexpr int64_t kAnyNumber = 6;
+
+MachineEdit PutOfClass(uint32_t machine, const Amounts& room) {
+  const MachineClass machine_class{room[2] > 0 ? 1U : 0U};
+  return {MachineEdit::Kind::kPut, {machine}, machine_class, true, {{kPodSlots, room[1]}, {kGpu, room[0]}}};
+}
+
+PodSetRequest PodsOfClass(const Amounts& needs, int64_t count) {
+  return {PodNeeds({{kGpu, needs[0]}}), count, needs[2] > 0 ? ClassFilter({MachineClass{1}}) : ClassFilter()};
+}
+
+TEST_CASE("Pod slots and classes of machines that both bind: all instances agree with brute force", "[brute]") {
+  const Tally tally =
+      CompareMixed({{2, 1, 0}, {2, 2, 0}, {3, 2, 0}, {2, 1, kAnyNumber}, {2, 2, kAnyNumber}, {3, 2, kAnyNumber}},
+                   {{1, 1, 0}, {2, 1, 0}, {1, 1, 1}}, PutOfClass, PodsOfClass);
+  CHECK(tally.instances == 924 * (84 - 1 - 18));
   CHECK(tally.fit > 1000);
   CHECK(tally.disagree == 0);
 }
