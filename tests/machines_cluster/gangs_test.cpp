@@ -1,8 +1,10 @@
 // Gangs that meet each other and strangers on nodes: each of them runs whole or holds nothing. The faults are those of
-// user_pains (d); what is raced is raced fifty times.
-#include <algorithm>
+// user_pains (d); what is raced is raced fifty times, by ten
+// teams at once.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
+#include <vector>
 
 #include "fixture/text.h"
 #include "team.h"
@@ -10,7 +12,9 @@
 namespace muster::cluster {
 namespace {
 
-constexpr int kRounds = 50;
+// So often each, all teams at once.
+constexpr int kTeams = 10;
+constexpr int kRounds = 5;
 
 // A gang whose pods end as soon as they run.
 Gang Brief(int pods, int gpus) {
@@ -19,37 +23,40 @@ Gang Brief(int pods, int gpus) {
           .annotations = {{"muster.dev/start-seconds", "0.05"}, {"muster.dev/run-seconds", "0.2"}}};
 }
 
-// Of the pods of a Job that runs all are on nodes before long; one that waits has none.
-bool WholeOrNothing(Team* team, const std::string& job, size_t pods) {
-  return Eventually(
-      [&] { return team->Completed(job) || (team->Suspended(job) ? team->HasNoPods(job) : team->Runs(job, pods)); },
-      std::chrono::seconds(30));
-}
-
 }  // namespace
 
 // D4: with pods of both on the nodes, none would end.
 TEST_CASE("Two gangs that each need all nodes run one after the other, however they come") {
-  Team team(Ground::Shared(), "interleaved", {Gpus(2), Gpus(2)});
+  const Teams teams(Ground::Shared(), "interleaved", kTeams, {Gpus(2), Gpus(2)});
+  // Long enough to be looked at many times.
+  const Gang all = {.pods = 4, .annotations = {{"muster.dev/start-seconds", "0.05"}, {"muster.dev/run-seconds", "1"}}};
   for (int round = 0; round < kRounds; ++round) {
     CAPTURE(round);
     const std::string a = Cat("a-", round);
     const std::string b = Cat("b-", round);
     // From two sides at once.
-    ApiResponse created;
-    std::thread other([&] { created = team.TryCreate(b, Brief(4, 1)); });
-    const ApiResponse created_too = team.TryCreate(a, Brief(4, 1));
-    other.join();
-    REQUIRE((created.status == 201 && created_too.status == 201));
-    REQUIRE(Eventually([&] { return team.Completed(a) && team.Completed(b); }));
-    // The second began when the first was done, or its pods would have waited for a node.
-    const auto span = [&](const std::string& job) {
-      return std::pair(team.Job(job).At("status/startTime").Str(), team.Job(job).At("status/completionTime").Str());
+    std::atomic<int> created = 0;
+    const auto create = [&](const std::string& job) {
+      for (Team* team : teams) created += team->TryCreate(job, all).status == 201 ? 1 : 0;
     };
-    const auto first = std::min(span(a), span(b));
-    const auto second = std::max(span(a), span(b));
-    CHECK(second.first >= first.second);
-    CHECK(team.Evictions(a, "NodeFailures") + team.Evictions(b, "NodeFailures") == 0);
+    std::thread other([&] { create(b); });
+    create(a);
+    other.join();
+    REQUIRE(created == 2 * kTeams);
+    REQUIRE(Eventually(
+        [&] {
+          return teams.All([&](Team& team) {
+            // A gang that has pods before and after has them in between.
+            const bool before = !team.HasNoPods(a);
+            const bool between = before && !team.HasNoPods(b);
+            CHECK_FALSE((between && !team.HasNoPods(a)));
+            return team.Completed(a) && team.Completed(b);
+          });
+        },
+        std::chrono::minutes(3)));
+    for (Team* team : teams) {
+      CHECK(team->Evictions(a, "NodeFailures") + team->Evictions(b, "NodeFailures") == 0);
+    }
   }
 }
 
@@ -115,88 +122,131 @@ TEST_CASE("Whoever is deleted while a gang makes room for another leaves nothing
               .ApplyText("apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: urgent}\n"
                          "value: 1000\n")
               .ok());
-  Team team(ground, "handed", {Gpus(4)}, {.quota = Gpus(4), .preemption = "LowerPriority"});
-  const auto remove = [&](const std::string& job) {
-    REQUIRE(ground.api().Delete(team.Path("jobs/" + job) + "?propagationPolicy=Background").ok());
-  };
+  const Teams teams(ground, "handed", kTeams, {Gpus(4)}, {.quota = Gpus(4), .preemption = "LowerPriority"});
   for (int round = 0; round < kRounds; ++round) {
     CAPTURE(round);
     const std::string low = Cat("low-", round);
     const std::string urgent = Cat("urgent-", round);
-    team.Create(low, {.pods = 4});
-    REQUIRE(Eventually([&] { return team.Runs(low, 4); }));
-    team.Create(urgent, {.pods = 2, .each = Gpus(2), .priority = "urgent"});
+    for (Team* team : teams) team->Create(low, {.pods = 4});
+    for (Team* team : teams) REQUIRE(Eventually([&] { return team->Runs(low, 4); }));
     // Into each part of the hand-over; one, the other, or both.
-    std::this_thread::sleep_for(std::chrono::milliseconds(round * 5));
-    if (round % 3 != 0) remove(low);
-    if (round % 3 != 1) remove(urgent);
-    if (round % 3 == 0) {
-      // It has all that it had, or has it again.
-      REQUIRE(Eventually([&] { return team.Runs(low, 4); }));
-      remove(low);
+    const auto removes_low = [](int turn) { return turn % 3 != 0; };
+    const auto removes_urgent = [](int turn) { return turn % 3 != 1; };
+    std::atomic<int> failed = 0;
+    const auto remove = [&](Team* team, const std::string& job) {
+      failed += ground.api().Delete(team->Path("jobs/" + job) + "?propagationPolicy=Background").ok() ? 0 : 1;
+    };
+    std::vector<std::thread> threads;
+    int turn = round;
+    for (Team* team : teams) {
+      threads.emplace_back([&, team, turn] {
+        const Gang gang = {.pods = 2, .each = Gpus(2), .priority = "urgent"};
+        failed += team->TryCreate(urgent, gang).status == 201 ? 0 : 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(turn * 5));
+        if (removes_low(turn)) remove(team, low);
+        if (removes_urgent(turn)) remove(team, urgent);
+      });
+      turn += kRounds;
     }
-    if (round % 3 == 1) {
-      REQUIRE(Eventually([&] { return team.Runs(urgent, 2); }));
-      remove(urgent);
+    for (std::thread& thread : threads) thread.join();
+    turn = round;
+    for (Team* team : teams) {
+      CAPTURE(turn);
+      // Who stays has all that it had, or has it again.
+      if (!removes_low(turn)) REQUIRE(Eventually([&] { return team->Runs(low, 4); }));
+      if (!removes_urgent(turn)) REQUIRE(Eventually([&] { return team->Runs(urgent, 2); }));
+      if (!removes_low(turn)) remove(team, low);
+      if (!removes_urgent(turn)) remove(team, urgent);
+      turn += kRounds;
     }
-    REQUIRE(Eventually([&] { return team.HasNoPods(low) && team.HasNoPods(urgent); }));
+    REQUIRE(failed == 0);
+    REQUIRE(Eventually(
+        [&] { return teams.All([&](Team& team) { return team.HasNoPods(low) && team.HasNoPods(urgent); }); }));
   }
-  const auto counts = [&] {
-    const Json status = ground.api().Get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/handed").json["status"];
-    return std::pair(status["reservingWorkloads"].Int(), status["pendingWorkloads"].Int());
-  };
-  REQUIRE(Eventually([&] { return counts() == std::pair<int64_t, int64_t>(0, 0); }));
-  team.Create("all", {.pods = 1, .each = Gpus(4)});
-  REQUIRE(Eventually([&] { return team.Runs("all", 1); }));
+  for (Team* team : teams) {
+    team->Create("all", {.pods = 1, .each = Gpus(4)});
+    REQUIRE(Eventually([&] { return team->Runs("all", 1); }));
+  }
 }
 
 TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or waits, whoever wins") {
-  Team team(Ground::Shared(), "raced", {Gpus(4)});
+  const Teams teams(Ground::Shared(), "raced", kTeams, {Gpus(4)});
   int won = 0;
   for (int round = 0; round < kRounds; ++round) {
     CAPTURE(round);
     const std::string gang = Cat("gang-", round);
     const std::string stranger = Cat("stranger-", round);
-    ApiResponse created;
-    std::thread other([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(round * 6));  // into each part of a start
-      created = team.TryCreateBare(stranger, Gpus(1));
-    });
-    const ApiResponse created_too =
-        team.TryCreate(gang, {.pods = 4, .annotations = {{"muster.dev/run-seconds", "600"}}});
-    other.join();
-    REQUIRE((created.status == 201 && created_too.status == 201));
-    const auto on_node = [&] { return !team.Pod(stranger).At("spec/nodeName").Str().empty(); };
-    // Three of four have a node where the stranger came in between: that gang is stopped, and waits.
-    REQUIRE(
-        Eventually([&] { return team.Runs(gang, 4) != (on_node() && team.Suspended(gang) && team.HasNoPods(gang)); }));
-    if (team.Runs(gang, 4)) {
-      ++won;
-      CHECK_FALSE(on_node());
-    } else {
-      // And starts when it has gone.
-      team.DeletePod(stranger);
-      REQUIRE(Eventually([&] { return team.Runs(gang, 4); }));
+    std::atomic<int> created = 0;
+    std::vector<std::thread> threads;
+    int turn = round;
+    for (Team* team : teams) {
+      // Into each part of a start.
+      threads.emplace_back([&, team, pause = std::chrono::milliseconds(turn * 6)] {
+        created += team->TryCreate(gang, {.pods = 4}).status == 201 ? 1 : 0;
+        std::this_thread::sleep_for(pause);
+        created += team->TryCreateBare(stranger, Gpus(1)).status == 201 ? 1 : 0;
+      });
+      turn += kRounds;
     }
-    CHECK(team.Evictions(gang, "NodeFailures") <= 1);
-    team.ground().api().Delete(team.Path("pods/" + stranger) + "?gracePeriodSeconds=0");
-    team.Delete(gang);
+    for (std::thread& thread : threads) thread.join();
+    REQUIRE(created == 2 * kTeams);
+    for (Team* team : teams) {
+      const auto on_node = [&] { return !team->Pod(stranger).At("spec/nodeName").Str().empty(); };
+      // Three of four have a node where the stranger came in between: that gang is stopped, and waits.
+      REQUIRE(Eventually(
+          [&] { return team->Runs(gang, 4) != (on_node() && team->Suspended(gang) && team->HasNoPods(gang)); }));
+      if (team->Runs(gang, 4)) {
+        ++won;
+        CHECK_FALSE(on_node());
+      } else {
+        // And starts when it has gone.
+        team->DeletePod(stranger);
+        REQUIRE(Eventually([&] { return team->Runs(gang, 4); }));
+      }
+      CHECK(team->Evictions(gang, "NodeFailures") <= 1);
+      team->ground().api().Delete(team->Path("pods/" + stranger) + "?gracePeriodSeconds=0");
+      team->Delete(gang);
+    }
   }
+  // Each side, or it was no race.
   CHECK(won > 0);
+  CHECK(won < kRounds * kTeams);
 }
 
 // D5
 TEST_CASE("A gang of two nodes has no pod anywhere while there is one, however often the other changes hands") {
-  Team team(Ground::Shared(), "late", {Gpus(4), Gpus(4)});
+  const Teams teams(Ground::Shared(), "late", kTeams, {Gpus(4), Gpus(4)});
+  const Gang single = {.pods = 1, .each = Gpus(4)};
+  const auto name = [](int round, int hand) { return Cat("single-", round, "-", hand); };
   for (int round = 0; round < kRounds; ++round) {
     CAPTURE(round);
-    const std::string single = Cat("single-", round);
     const std::string pair = Cat("pair-", round);
-    team.Create(single, Brief(1, 4));
-    team.Create(pair, Brief(2, 4));
-    REQUIRE(WholeOrNothing(&team, pair, 2));
-    REQUIRE(Eventually([&] { return team.Completed(single) && team.Completed(pair); }));
-    CHECK(team.Evictions(pair, "NodeFailures") == 0);
+    const auto check_waits = [&] {
+      for (Team* team : teams) {
+        REQUIRE(Eventually([&] { return team->WaitsFor(pair).find("1 of 2 pods have a place") != std::string::npos; }));
+        CHECK(team->Suspended(pair));
+        CHECK(team->HasNoPods(pair));
+      }
+    };
+    const auto take = [&](int hand) {
+      for (Team* team : teams) team->Create(name(round, hand), single);
+      for (Team* team : teams) REQUIRE(Eventually([&] { return team->Runs(name(round, hand), 1); }));
+    };
+    take(0);
+    for (Team* team : teams) team->Create(pair, Brief(2, 4));
+    check_waits();
+    for (int hand = 1; hand <= 3; ++hand) {
+      // Who came later takes the node that is free, and then the other is free.
+      take(hand);
+      for (Team* team : teams) CHECK((team->Suspended(pair) && team->HasNoPods(pair)));
+      for (Team* team : teams) team->Delete(name(round, hand - 1));
+      check_waits();
+    }
+    for (Team* team : teams) team->Delete(name(round, 3));
+    for (Team* team : teams) {
+      REQUIRE(Eventually([&] { return team->Completed(pair); }));
+      CHECK(team->Evictions(pair, "NodeFailures") == 0);
+    }
   }
 }
 
@@ -226,7 +276,7 @@ TEST_CASE("Cordoning nodes under a gang that runs does nothing to it, and gives 
   for (const int node : {0, 1}) team.Cordon(node);
   team.Create("one", {.pods = 1});
   REQUIRE(Eventually([&] { return team.WaitsFor("one").find("0 of 1 pods have a place") != std::string::npos; }));
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // twice as long as a gang may lack places
+  Ground::Shared().CheckRest();  // for longer than a gang may lack places
   CHECK(team.Nodes("gang") == nodes);
   CHECK(team.Evictions("gang", "NodeFailures") == 0);
   team.Cordon(1, false);

@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "fixture/text.h"
 
 namespace muster::cluster {
 namespace {
+
+constexpr char kRequiredTopology[] = "kueue.x-k8s.io/podset-required-topology";
 
 constexpr char kQueues[] = R"(
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -74,10 +80,16 @@ std::string TopologyOf(const std::string& name, const std::vector<std::string>& 
              absl::StrJoin(levels, ", ", level), "]}\n---\n");
 }
 
+Gang InRack(Gang gang, bool racks) {
+  if (racks) gang.annotations[kRequiredTopology] = kRackLabel;
+  return gang;
+}
+
 Amounts Gpus(int count) { return {{"nvidia.com/gpu", std::to_string(count)}}; }
 
 std::string MachinesConfig(bool enable) {
-  return Cat(ShippedConfig(), "muster:\n  machines: {enable: ", enable ? "true" : "false", ", placeTimeout: 2s}\n");
+  return Cat(ShippedConfig(), "waitForPodsReady:\n  requeuingStrategy: {backoffLimitCount: 1}\n",
+             "muster:\n  machines: {enable: ", enable ? "true" : "false", ", placeTimeout: 2s}\n");
 }
 
 // ---- Ground -------------------------------------------------------------------------------------
@@ -105,6 +117,24 @@ void Ground::Restart(const MusterOptions& options) {
   REQUIRE(started.ok());
   muster_ = *std::move(started);
   REQUIRE(muster_->AwaitReady());
+  looks_at_machines_ = options.config.find("machines: {enable: true") != std::string::npos;
+}
+
+void Ground::CheckRest() {
+  // But the leader's lease.
+  const auto writes = [this] {
+    const std::string name = "muster_api_writes_total";
+    return muster_->Metric(name).value_or(-1) - muster_->Metric(name, {{"resource", "leases"}}).value_or(0);
+  };
+  double before = -1;
+  CHECK(Eventually(
+      [&] {
+        const double now = writes();
+        return std::exchange(before, now) == now && now > 0;
+      },
+      std::chrono::seconds(60), std::chrono::seconds(1)));
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  CHECK(writes() == before);
 }
 
 bool Ground::Runs() { return muster_ != nullptr && muster_->process().Running(); }
@@ -121,7 +151,7 @@ std::string Ground::Diagnosis() {
 // ---- Team ---------------------------------------------------------------------------------------
 
 Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options)
-    : ground_(ground), name_(std::move(name)) {
+    : ground_(ground), name_(std::move(name)), quota_(options.quota), owns_nodes_(options.nodes_of.empty()) {
   for (const Amounts& amounts : nodes) AddNode(amounts);
   const std::string topology = options.racks ? TopologyOf(name_, {kRackLabel, kHostnameLabel}) : std::string();
   const absl::Status applied = ground_.cluster().ApplyText(topology + QueuesOf(name_, options));
@@ -137,10 +167,70 @@ Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, 
 
 Team::~Team() {
   if (!ground_.Runs()) FAIL_CHECK(ground_.Diagnosis());
+  const bool failed = std::uncaught_exceptions() > 0;
+  const auto check = [&](std::string (Team::*wrong)()) {
+    std::string told;
+    if (!failed && !Eventually([&] { return (told = (this->*wrong)()).empty(); })) FAIL_CHECK(told);
+  };
+  check(&Team::Miscounted);
   ground_.api().Delete(Path("jobs") + "?propagationPolicy=Background");
   ground_.api().Delete(Path("pods") + "?gracePeriodSeconds=0");
   Eventually([&] { return ground_.api().Get(Path("pods")).json["items"].Items().empty(); });
+  check(&Team::Leaked);
   ground_.api().Delete("/api/v1/nodes?labelSelector=muster.dev%2Fteam%3D" + name_);
+}
+
+std::string Team::Miscounted() {
+  const Json status = ground_.api().Get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/" + name_).json["status"];
+  int64_t pending = 0;
+  int64_t reserving = 0;
+  int64_t admitted = 0;
+  for (const Json& workload : ground_.api().Get(Path("workloads")).json["items"].Items()) {
+    const Json conditions = workload.At("status/conditions");
+    const auto is = [&](const char* type) { return conditions.Find("type", type)["status"].Str() == "True"; };
+    if (is("Finished")) continue;
+    reserving += is("QuotaReserved") ? 1 : 0;
+    admitted += is("Admitted") ? 1 : 0;
+    pending += !is("QuotaReserved") && workload.At("spec/active").Bool(true) ? 1 : 0;
+  }
+  const auto counts = [](int64_t waiting, int64_t holding, int64_t started) {
+    return Cat(waiting, " pending, ", holding, " reserving, ", started, " admitted");
+  };
+  const std::string told =
+      counts(status["pendingWorkloads"].Int(), status["reservingWorkloads"].Int(), status["admittedWorkloads"].Int());
+  const std::string are = counts(pending, reserving, admitted);
+  return told == are ? "" : Cat("ClusterQueue ", name_, " says ", told, "; there are ", are);
+}
+
+std::string Team::Leaked() {
+  const Json status = ground_.api().Get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/" + name_).json["status"];
+  for (const char* usage : {"flavorsReservation", "flavorsUsage"}) {
+    for (const Json& flavor : status[usage].Items()) {
+      for (const Json& resource : flavor["resources"].Items()) {
+        if (resource["total"].Str() == "0") continue;
+        return Cat("of ClusterQueue ", name_, " nothing runs, and ", usage, " is ", status[usage].Dump());
+      }
+    }
+  }
+  const bool flavor = ground_.api().Get("/apis/kueue.x-k8s.io/v1beta2/resourceflavors/" + name_).ok();
+  if (!ground_.LooksAtMachines() || !owns_nodes_ || !flavor) return "";
+  std::map<std::string, int64_t> usable;
+  for (const Json& node :
+       ground_.api().Get("/api/v1/nodes?labelSelector=muster.dev%2Fteam%3D" + name_).json["items"].Items()) {
+    const bool ready = node.At("status/conditions").Find("type", "Ready")["status"].Str() == "True";
+    if (!ready || node.At("spec/unschedulable").Bool() || !node.At("spec/taints").Items().empty()) continue;
+    for (const auto& [resource, amount] : quota_) {
+      usable[resource] += std::atoll(node.At("status/allocatable")[resource].Str("0").c_str());
+    }
+  }
+  for (const auto& [resource, amount] : usable) {
+    const double free =
+        ground_.muster().Metric("muster_flavor_free", {{"flavor", name_}, {"resource", resource}}).value_or(-1);
+    if (free == static_cast<double>(amount)) continue;
+    return Cat("on nodes of flavor ", name_, " nothing is, they have ", amount, " of ", resource, ", and ",
+               std::to_string(free), " is said to be free");
+  }
+  return "";
 }
 
 std::string Team::Node(int i) const { return nodes_.at(i); }
@@ -244,6 +334,42 @@ int64_t Team::Evictions(const std::string& job, const std::string& reason) {
   return count;
 }
 
+void Team::CreateWorkload(const std::string& workload, const std::vector<std::pair<std::string, Gang>>& pod_sets) {
+  const auto pod_set = [](std::string* out, const std::pair<std::string, Gang>& of) {
+    const auto& [name, gang] = of;
+    const auto rack = gang.annotations.find(kRequiredTopology);
+    const std::string request =
+        rack == gang.annotations.end() ? "" : Cat(R"("topologyRequest": {"required": )", Quote(rack->second), "}, ");
+    *out += Cat(R"({"name": )", Quote(name), R"(, "count": )", gang.pods, ", ", request,
+                R"("template": {"spec": {"restartPolicy": "Never", "containers": [)", Container(gang.each), "]}}}");
+  };
+  const ApiResponse response = ground_.api().Create(
+      Path("workloads"),
+      Cat(R"({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": )", Quote(workload),
+          R"(}, "spec": {"queueName": "jobs", "podSets": [)", absl::StrJoin(pod_sets, ", ", pod_set), "]}}"));
+  INFO(response.text);
+  REQUIRE(response.status == 201);
+}
+
+void Team::DeleteWorkload(const std::string& workload) {
+  REQUIRE(ground_.api().Delete(Path("workloads/" + workload)).ok());
+}
+
+Json Team::Condition(const std::string& workload, const std::string& type) {
+  return ground_.api().Get(Path("workloads/" + workload)).json.At("status/conditions").Find("type", type);
+}
+
+void Team::CreatePodOf(const std::string& workload, const std::string& pod_set, const std::string& pod,
+                       const Amounts& amounts, int node) {
+  const ApiResponse response = ground_.api().Create(
+      Path("pods"),
+      Cat(R"({"metadata": {"name": )", Quote(pod), R"(, "labels": {"kueue.x-k8s.io/podset": )", Quote(pod_set),
+          R"(}, "annotations": {"kueue.x-k8s.io/workload": )", Quote(workload), R"(}}, "spec": {"nodeName": )",
+          Quote(Node(node)), R"(, "containers": [)", Container(amounts), "]}}"));
+  INFO(response.text);
+  REQUIRE(response.status == 201);
+}
+
 void Team::CreateBare(const std::string& pod, const Amounts& amounts, int node) {
   const ApiResponse response = TryCreateBare(pod, amounts, node);
   INFO(response.text);
@@ -261,6 +387,22 @@ Json Team::Pod(const std::string& pod) { return ground_.api().Get(Path("pods/" +
 
 void Team::DeletePod(const std::string& pod) {
   REQUIRE(ground_.api().Delete(Path("pods/" + pod) + "?gracePeriodSeconds=0").ok());
+}
+
+// ---- Teams --------------------------------------------------------------------------------------
+
+Teams::Teams(Ground& ground, const std::string& name, int count, const std::vector<Amounts>& nodes,
+             const TeamOptions& options) {
+  for (int i = 0; i < count; ++i) {
+    teams_.push_back(std::make_unique<Team>(ground, Cat(name, "-", i), nodes, options));
+    all_.push_back(teams_.back().get());
+  }
+}
+
+bool Teams::All(const std::function<bool(Team& team)>& holds) const {
+  bool all = true;
+  for (Team* team : all_) all = holds(*team) && all;
+  return all;
 }
 
 }  // namespace muster::cluster

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fixture/muster.h"
@@ -24,7 +26,8 @@ Amounts Gpus(int count);
 std::string TopologyOf(const std::string& name, const std::vector<std::string>& levels);
 inline constexpr char kHostnameLabel[] = "kubernetes.io/hostname";
 
-// The shipped configuration, with or without machines. Gangs that lack places are stopped after two seconds.
+// The shipped configuration, with or without machines. Gangs that lack places are stopped after two seconds; a gang
+// whose pods do not get ready in half an hour may try once more.
 std::string MachinesConfig(bool enable);
 
 class Ground {
@@ -39,12 +42,17 @@ class Ground {
   // Ends the service, and starts it anew with these.
   void Restart(const MusterOptions& options);
   bool Runs();
+  bool LooksAtMachines() const { return looks_at_machines_; }
+  // At rest nothing is written but the leader's lease: once Muster has been still for a while, it is for these three
+  // seconds too.
+  void CheckRest();
   // How the service is, for those who find that it does not do what it should.
   std::string Diagnosis();
 
  private:
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Muster> muster_;
+  bool looks_at_machines_ = false;
 };
 
 struct Gang {
@@ -55,6 +63,9 @@ struct Gang {
   std::map<std::string, std::string> job_annotations = {};
 };
 
+// The same, all of it in one rack; where `racks` is false, anywhere.
+Gang InRack(Gang gang, bool racks = true);
+
 struct TeamOptions {
   Amounts quota = Gpus(1000);
   std::string preemption = "Never";  // withinClusterQueue
@@ -64,11 +75,24 @@ struct TeamOptions {
 
 inline constexpr char kRackLabel[] = "example.com/rack";
 
+// A process that stands still for the length of a scope.
+class Still {
+ public:
+  explicit Still(Process* process) : process_(process) { process_->Pause(); }
+  ~Still() { process_->Resume(); }
+  Still(const Still&) = delete;
+  Still& operator=(const Still&) = delete;
+
+ private:
+  Process* process_;
+};
+
 class Team {
  public:
   // Its queue is active, and its nodes are ready.
   Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options = {});
-  // Its Jobs, pods and nodes are gone.
+  // Its Jobs, pods and nodes are gone. Unless the test has failed, what Muster counts is what the objects say, before
+  // and after: in the status of the ClusterQueue, and free of its nodes.
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -102,6 +126,15 @@ class Team {
   // How often it was evicted, by what its Workload says.
   int64_t Evictions(const std::string& job, const std::string& reason);
 
+  // ---- Workloads without a Job
+  // With a pod set of each.
+  void CreateWorkload(const std::string& workload, const std::vector<std::pair<std::string, Gang>>& pod_sets);
+  void DeleteWorkload(const std::string& workload);
+  Json Condition(const std::string& workload, const std::string& type);
+  // One of its pods, on that node at once.
+  void CreatePodOf(const std::string& workload, const std::string& pod_set, const std::string& pod,
+                   const Amounts& amounts, int node);
+
   // ---- pods that no queue has
   // On that node at once, or where the scheduler puts it.
   void CreateBare(const std::string& pod, const Amounts& amounts, int node = -1);
@@ -113,10 +146,33 @@ class Team {
   std::string Path(const std::string& of) const;
 
  private:
+  // Whether Muster counts the Workloads as they are; otherwise says what it counts, and what there is.
+  std::string Miscounted();
+  // Likewise, where nothing is left but nodes.
+  std::string Leaked();
+
   Ground& ground_;
   const std::string name_;
+  const Amounts quota_;
+  const bool owns_nodes_;
   int pools_ = 0;
   std::vector<std::string> nodes_;
+};
+
+// Teams alike, NAME-0 and on, each with such nodes. They play the same at once: fifty rounds last no longer than a few.
+class Teams {
+ public:
+  Teams(Ground& ground, const std::string& name, int count, const std::vector<Amounts>& nodes,
+        const TeamOptions& options = {});
+
+  std::vector<Team*>::const_iterator begin() const { return all_.begin(); }
+  std::vector<Team*>::const_iterator end() const { return all_.end(); }
+  // Asks each, whatever the others say.
+  bool All(const std::function<bool(Team& team)>& holds) const;
+
+ private:
+  std::vector<std::unique_ptr<Team>> teams_;
+  std::vector<Team*> all_;
 };
 
 }  // namespace muster::cluster

@@ -14,11 +14,7 @@
 namespace muster::cluster {
 namespace {
 
-Gang InRack(int pods, int gpus) {
-  return {.pods = pods,
-          .each = Gpus(gpus),
-          .annotations = {{"muster.dev/run-seconds", "600"}, {"kueue.x-k8s.io/podset-required-topology", kRackLabel}}};
-}
+Gang InRack(int pods, int gpus) { return cluster::InRack({.pods = pods, .each = Gpus(gpus)}); }
 
 void CheckWaits(Team* team, const std::string& job, const std::string& why) {
   Eventually([&] { return team->WaitsFor(job).find(why) != std::string::npos; }, std::chrono::seconds(20));
@@ -113,7 +109,7 @@ TEST_CASE("A pod in place of one on a failed node goes to another, or waits with
   const int second = drain_one();
   REQUIRE(Eventually([&] { return team.Evictions("gang", "NodeFailures") == 1; }));
   REQUIRE(Eventually([&] { return team.Suspended("gang") && team.HasNoPods("gang"); }));
-  std::this_thread::sleep_for(std::chrono::seconds(4));
+  Ground::Shared().CheckRest();  // for longer than a gang may lack places
   CHECK(team.Suspended("gang"));
   CHECK(team.Evictions("gang", "NodeFailures") == 1);
   team.Cordon(second, false);
@@ -187,28 +183,12 @@ TEST_CASE("What runs keeps its places when its Topology, or its flavor, is made 
 
 // J11
 TEST_CASE("The pod sets of one gang have places beside each other, or none of them has") {
-  Ground& ground = Ground::Shared();
-  Team team(ground, "combined", {Gpus(4), Gpus(4)}, {.racks = true});
+  Team team(Ground::Shared(), "combined", {Gpus(4), Gpus(4)}, {.racks = true});
   // Each pod set alone has room on either node, and so have both, if the smaller pods do not go to the driver's node.
   const auto create = [&](const std::string& name, int workers_of) {
-    const auto pod_set = [](const char* of, int count, int gpus) {
-      return Cat(R"({"name": )", Quote(of), R"(, "count": )", count, R"(, "topologyRequest": {"required": )",
-                 Quote(kRackLabel),
-                 R"(}, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main",
-                 "image": "train", "resources": {"requests": {"nvidia.com/gpu": ")",
-                 gpus, R"("}, "limits": {"nvidia.com/gpu": ")", gpus, R"("}}}]}}})");
-    };
-    const ApiResponse created =
-        ground.api().Create(team.Path("workloads"),
-                            Cat(R"({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": )",
-                                Quote(name), R"(}, "spec": {"queueName": "jobs", "podSets": [)",
-                                pod_set("driver", 1, 3), ", ", pod_set("workers", 2, workers_of), "]}}"));
-    INFO(created.text);
-    REQUIRE(created.status == 201);
+    team.CreateWorkload(name, {{"driver", InRack(1, 3)}, {"workers", InRack(2, workers_of)}});
   };
-  const auto condition = [&](const std::string& name, const char* type) {
-    return ground.api().Get(team.Path("workloads/" + name)).json.At("status/conditions").Find("type", type);
-  };
+  const auto condition = [&](const std::string& name, const char* type) { return team.Condition(name, type); };
   create("conflicting", 3);
   REQUIRE(Eventually([&] { return condition("conflicting", "QuotaReserved")["status"].Str() == "False"; }));
   CHECK(condition("conflicting", "QuotaReserved")["message"].Str().find("pod set workers") != std::string::npos);
@@ -220,8 +200,8 @@ TEST_CASE("The pod sets of one gang have places beside each other, or none of th
   REQUIRE(Eventually([&] { return team.Runs("one", 1); }));
   CheckWaits(&team, "two",
              "0 of 1 pods have a place: the largest free block of nvidia.com/gpu on flavor combined is 1");
-  ground.api().Delete(team.Path("workloads/fitting"));
-  ground.api().Delete(team.Path("workloads/conflicting"));
+  team.DeleteWorkload("fitting");
+  team.DeleteWorkload("conflicting");
   REQUIRE(Eventually([&] { return team.Runs("two", 1); }));
 }
 
