@@ -34,9 +34,9 @@ class PlannedPlaces {
   std::vector<gang::PlacedPodSet> taken_;
 };
 
-void ReleaseQuietly(MovePlan* plan) {
-  plan->machines.ReleaseQuietly();
-  for (MovePlan::Moved& moved : plan->moved) moved.machines.ReleaseQuietly();
+void Cancel(MovePlan* plan) {
+  plan->machines.Cancel();
+  for (MovePlan::Moved& moved : plan->moved) moved.machines.Cancel();
 }
 
 // The node labels whose values tell the domains apart that are to be emptied for the pod set.
@@ -100,7 +100,7 @@ std::optional<MovePlan> MoveSearch::FindIn(const WorkloadState& workload, const 
     if (moved.empty() || (!best.empty() && PodsOf(best) <= PodsOf(moved))) continue;
     std::optional<MovePlan> plan = Plan(workload, queue, wanted, moved, &places);
     if (!plan.has_value()) continue;
-    ReleaseQuietly(&*plan);
+    Cancel(&*plan);
     best = moved;
   }
   if (best.empty()) return std::nullopt;
@@ -211,7 +211,7 @@ std::optional<MovePlan> MoveSearch::Plan(const WorkloadState& workload, const Cl
       elsewhere = machines_->Keep(*candidate.workload, there);
     }
     if (!elsewhere.has_value()) {
-      ReleaseQuietly(&*plan);
+      Cancel(&*plan);
       plan.reset();
       break;
     }

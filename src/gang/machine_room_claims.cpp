@@ -451,7 +451,7 @@ std::vector<std::string> MachineRoomImpl::NodesOf(const Holding& holding) const 
   for (const Holding::Part& part : holding.parts) {
     for (const MachinePlace& place : part.places) nodes.insert(machine_names_[place.machine.value]);
   }
-  if (const auto pods = pods_of_.find(holding.workload); holding.claim && pods != pods_of_.end()) {
+  if (const auto pods = pods_of_.find(holding.workload); holding.is_claim() && pods != pods_of_.end()) {
     for (const std::string& key : pods->second) nodes.insert(pods_.at(key).pod.node);
   }
   return {nodes.begin(), nodes.end()};
