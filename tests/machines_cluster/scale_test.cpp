@@ -71,6 +71,9 @@ TEST_CASE("Gangs of all sizes on many nodes: whole or not at all, and nothing is
   create(many ? 500 : 100, many ? 11 : 3);
   Counted counted;
   const auto metric = [&](const char* name) { return ground.muster().Metric(name, {{"cluster_queue", "many"}}); };
+  const auto on_machines = [&](const char* name) {
+    return ground.muster().Metric(name, {{"flavor", "many"}, {"resource", "nvidia.com/gpu"}});
+  };
   const auto check_full = [&] {
     REQUIRE(Eventually(
         [&] {
@@ -87,6 +90,8 @@ TEST_CASE("Gangs of all sizes on many nodes: whole or not at all, and nothing is
     CHECK(metric("kueue_cluster_queue_resource_usage") == static_cast<double>(all));
     CHECK(metric("kueue_admitted_active_workloads") == static_cast<double>(counted.bound.size()));
     CHECK(metric("muster_workloads_lacking_places") == 0.0);
+    CHECK(on_machines("muster_flavor_allocatable") == static_cast<double>(all));
+    CHECK(on_machines("muster_flavor_free") == 0.0);
     CHECK(metric("kueue_evicted_workloads_total").value_or(0) == 0.0);
   };
   check_full();
@@ -102,6 +107,13 @@ TEST_CASE("Gangs of all sizes on many nodes: whole or not at all, and nothing is
   }
   sizes = {{"whole", all}};
   check_full();
+  CHECK(ground.api().Delete(team.Path("jobs/whole") + "?propagationPolicy=Background").ok());
+  REQUIRE(Eventually([&] { return CountPods(&team).gpus == 0; }, patience, std::chrono::seconds(2)));
+  CHECK(Eventually([&] { return on_machines("muster_flavor_free") == static_cast<double>(all); }));
+  CHECK(on_machines("muster_flavor_allocatable") == static_cast<double>(all));
+  CHECK(metric("kueue_cluster_queue_resource_usage").value_or(0) == 0.0);
+  CHECK(metric("kueue_admitted_active_workloads") == 0.0);
+  ground.CheckRest();
 }
 
 }  // namespace muster::cluster
