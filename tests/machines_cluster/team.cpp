@@ -132,7 +132,7 @@ void Ground::CheckRest() {
         const double now = writes();
         return std::exchange(before, now) == now && now > 0;
       },
-      std::chrono::seconds(60), std::chrono::seconds(1)));
+      std::chrono::seconds(60), std::chrono::seconds(3)));
   std::this_thread::sleep_for(std::chrono::seconds(3));
   CHECK(writes() == before);
 }
