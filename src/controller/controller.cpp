@@ -141,7 +141,7 @@ class Controller::Impl {
   MachineWatch machines_{MachineDeps()};
   Ungater ungater_{UngaterDeps()};
   NodeFailures node_failures_{{&machines_, &engine_, [this](engine::Event event) { Apply(std::move(event)); },
-                               [this](const std::string& uid) { return workload_controller_.NameOf(uid); }}};
+                               [this](const std::string& uid) { return workload_controller_.NameOf(uid); }, &ungater_}};
   Informer<WatchedFlavor> flavor_informer_;
   Informer<WatchedCohort> cohorts_;
   Informer<WatchedAdmissionCheck> admission_checks_;

@@ -70,6 +70,8 @@ class MachineWatch {
   std::vector<std::shared_ptr<const WatchedPod>> Bound(const std::string& gang) const;
   // Under which uid the engine knows the gang; empty: it does not.
   std::string UidOf(const std::string& gang) const;
+  // A gang that lacks places, in whatever flavor, is stopped in time (muster.machines).
+  bool looks_at_all() const { return deps_.check_machines; }
   // Null where it is not known.
   std::shared_ptr<const WatchedNode> FindNode(const std::string& name) const { return nodes_->Get({"", name}); }
   // Given a pod that an own write returned.

@@ -39,25 +39,29 @@ bool NodeFailures::Fails(const std::string& uid, const std::string& hostname) co
 
 void NodeFailures::Look(const std::string& hostname, const engine::HolderOnNode& holder) {
   if (!holder.gone && !holder.unfit) return;
-  if (holder.unfit && RunsOn(hostname, holder.uid)) {
+  const std::string name = deps_.name_of_workload(holder.uid);
+  const std::string& gang = name.empty() ? holder.uid : name;
+  // Those that were let go to it may be bound at any moment, unless it is gone.
+  const bool waits = holder.gone ? deps_.machines->looks_at_all() && LetGoTo(hostname, gang)
+                                 : RunsOn(hostname, gang) || LetGoTo(hostname, gang);
+  if (waits) {
     suspects_[holder.uid].insert(hostname);
     return;
   }
   deps_.apply(engine::PlaceFailed{holder.uid, holder.claim, hostname});
 }
 
-// Those that were let go to it may be bound at any moment.
-bool NodeFailures::RunsOn(const std::string& hostname, const std::string& uid) const {
-  const std::string name = deps_.name_of_workload(uid);
-  const std::string& key = name.empty() ? uid : name;
-  const auto bound = deps_.machines->Bound(key);
-  const auto unbound = deps_.machines->Unbound(key);
-  return std::any_of(bound.begin(), bound.end(),
-                     [&](const auto& pod) {
-                       const auto node = deps_.machines->FindNode(pod->node);
-                       return !pod->terminating && node != nullptr && HostnameOf(node->node) == hostname;
-                     }) ||
-         std::any_of(unbound.begin(), unbound.end(), [&](const auto& pod) {
+bool NodeFailures::RunsOn(const std::string& hostname, const std::string& gang) const {
+  const auto bound = deps_.machines->Bound(gang);
+  return std::any_of(bound.begin(), bound.end(), [&](const auto& pod) {
+    const auto node = deps_.machines->FindNode(pod->node);
+    return !pod->terminating && node != nullptr && HostnameOf(node->node) == hostname;
+  });
+}
+
+bool NodeFailures::LetGoTo(const std::string& hostname, const std::string& gang) const {
+  const auto unbound = deps_.machines->Unbound(gang);
+  return deps_.ungater->LetsGoTo(hostname, gang) || std::any_of(unbound.begin(), unbound.end(), [&](const auto& pod) {
            const auto selected = pod->node_selector.find(gang::kHostnameLabel);
            return !pod->terminating && !pod->gate.has_value() && selected != pod->node_selector.end() &&
                   selected->second == hostname;

@@ -2,7 +2,8 @@
 //
 // A node that is gone has failed. One that is not ready or cordoned, or has a taint that the pods do not tolerate, has
 // failed for a gang once none of its pods runs there any more, or was let go to it: pods that are being deleted do not
-// count.
+// count. A pod that was let go to a node that is gone can be bound to no other: where all machines are looked at, the
+// place is not replaced while there is one, so that the gang lacks it, and goes whole when its time is over.
 //
 // Source: kueue_semantics 9.9.7.
 // Threading: used from the executor only.
@@ -16,6 +17,7 @@
 
 #include "machine_watch.h"
 #include "muster/engine/engine.h"
+#include "ungater.h"
 
 namespace muster::controller {
 
@@ -27,6 +29,7 @@ class NodeFailures {
     std::function<void(engine::Event event)> apply;
     // "namespace/name" of the Workload without a Job that has this uid; empty: it is none.
     std::function<std::string(const std::string& uid)> name_of_workload;
+    const Ungater* ungater = nullptr;
   };
 
   explicit NodeFailures(Deps deps) : deps_(std::move(deps)) {}
@@ -42,10 +45,13 @@ class NodeFailures {
 
  private:
   void Look(const std::string& hostname, const engine::HolderOnNode& holder);
-  bool RunsOn(const std::string& hostname, const std::string& uid) const;
+  // `gang`: as of GangOf.
+  bool RunsOn(const std::string& hostname, const std::string& gang) const;
+  // Pods of it wait to be bound to that node, or will once a write has its answer.
+  bool LetGoTo(const std::string& hostname, const std::string& gang) const;
 
   Deps deps_;
-  // By uid: hostnames of unfit nodes on which pods of it were running when it was last looked at.
+  // By uid: hostnames of nodes on which pods of it were running, or which they waited for, when it was last looked at.
   std::map<std::string, std::set<std::string>> suspects_;
 };
 

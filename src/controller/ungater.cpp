@@ -64,6 +64,15 @@ void Ungater::ClaimsChanged() {
   LookSoon();
 }
 
+bool Ungater::LetsGoTo(const std::string& hostname, const std::string& gang) const {
+  return std::any_of(pending_.begin(), pending_.end(), [&](const auto& entry) {
+    const Pending& pending = entry.second;
+    if (pending.gang != gang || !pending.place.has_value()) return false;
+    const auto host = pending.place->find(gang::kHostnameLabel);
+    return host != pending.place->end() && host->second == hostname;
+  });
+}
+
 void Ungater::LookSoon() {
   if (std::exchange(posted_, true)) return;
   deps_.env.executor->PostAt(deps_.env.clock->Mono() + kGather, [this, alive = std::weak_ptr<bool>(alive_)] {

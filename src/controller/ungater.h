@@ -42,6 +42,8 @@ class Ungater {
   void GangChanged(const std::string& gang);
   // Claims may have changed: gangs that had no places yet are looked at again.
   void ClaimsChanged();
+  // A write that lets a pod of the gang go to that node may have been applied, or may still be.
+  bool LetsGoTo(const std::string& hostname, const std::string& gang) const;
 
  private:
   struct Pending {

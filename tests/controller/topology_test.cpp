@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "drills.h"
 #include "muster/core/time.h"
 #include "nodes_and_pods.h"
 #include "world.h"
@@ -351,6 +352,49 @@ TEST_CASE("No pod is let go to a node that is being drained") {
   MakePod(world, "a", 1);
   CHECK(world.RunUntil([&] { return PlaceOf(world, "a", 0) == "n4" && PlaceOf(world, "a", 1) == "n4"; }));
   CHECK(Started(world, "a"));
+}
+
+// Its selector names the node, so that no other can have it: another place would be of no use to it.
+TEST_CASE("With machines, a pod that was let go to a node which is gone takes its gang along, unless it goes in time") {
+  World world;
+  MakePlaces(world);
+  MakeNode(world, "n4", "r2", 2);
+  Options options = World::DefaultOptions();
+  options.check_machines = true;
+  options.place_timeout = seconds(20);
+  world.Start("", options);
+  world.MakeJob("a", 3, 600, "lq", Asks("required-topology", "rack"));
+  REQUIRE(world.RunUntil([&] {
+    return PlaceOf(world, "a", 0) == "n2" && PlaceOf(world, "a", 1) == "n2" && PlaceOf(world, "a", 2) == "n3";
+  }));
+  for (const int rank : {0, 1}) {
+    world.Patch("pods", "team", Text(At(PodOf(world, "a", rank), "metadata", "name")),
+                {{"spec", {{"nodeName", "n2"}}}});
+  }
+  world.RunFor(seconds(5));
+  const std::string before = Places(world, "a");
+  world.Delete("nodes", "", "n3");
+  const MonoTime lost = world.executor.Mono();
+  world.RunFor(seconds(10));
+  CHECK(Places(world, "a") == before);
+  CHECK(Started(world, "a"));
+  SECTION("it goes in time") {
+    DeletePod(world, PodOf(world, "a", 2));
+    MakePod(world, "a", 2);
+    CHECK(world.RunUntil([&] { return PlaceOf(world, "a", 2) == "n4"; }));
+    world.RunFor(seconds(60));
+    CHECK(Started(world, "a"));
+  }
+  SECTION("it stays") {
+    REQUIRE(world.RunUntil([&] { return !Started(world, "a"); }));
+    CHECK(world.executor.Mono() - lost >= seconds(20));
+    CHECK(world.executor.Mono() - lost < seconds(25));
+    CHECK(world.RunUntil([&] { return ConditionOf(world.WorkloadOf("a"), "Evicted") == "True/NodeFailures"; }));
+    CHECK(MessageOf(world.WorkloadOf("a"), "Evicted") == "No node had a place for 1 of its pods for too long");
+    for (const Json& pod : world.List("pods", "team")) DeletePod(world, pod);
+    REQUIRE(world.RunUntil([&] { return Started(world, "a"); }));
+    CHECK(Places(world, "a").find(R"("roots":["2","4"])") != std::string::npos);
+  }
 }
 
 TEST_CASE("A Workload without a Job shows the places that a failed node is replaced by") {

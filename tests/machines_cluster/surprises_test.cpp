@@ -130,9 +130,11 @@ TEST_CASE(
 }
 
 // A pod that was let go to a node has its name, and can be bound to no other.
-TEST_CASE("A node that is cordoned after a pod was let go to it: the gang is stopped whole, and has other nodes") {
+TEST_CASE("A node that is lost after a pod was let go to it: the gang is stopped whole, and has other nodes") {
+  const bool gone = GENERATE(false, true);
+  CAPTURE(gone);
   Ground& ground = Ground::Shared();
-  Team team(ground, "let-go", {Gpus(4), Gpus(4), Gpus(4)}, {.racks = true});
+  Team team(ground, gone ? "let-go-gone" : "let-go", {Gpus(4), Gpus(4), Gpus(4)}, {.racks = true});
   const auto let_go = [&](const std::string& pod) {
     const Json spec = team.Pod(pod)["spec"];
     const std::string node = spec["nodeSelector"][kHostnameLabel].Str();
@@ -151,7 +153,11 @@ TEST_CASE("A node that is cordoned after a pod was let go to it: the gang is sto
     for (int node = 0; node < 3; ++node) {
       if (team.Node(node) == on) lost = node;
     }
-    team.Cordon(lost);
+    if (gone) {
+      team.DeleteNode(lost);
+    } else {
+      team.Cordon(lost);
+    }
     REQUIRE(Eventually([&] { return team.Evictions("pair", "NodeFailures") == 1; }, std::chrono::seconds(20)));
   }
   REQUIRE(Eventually([&] { return team.Runs("pair", 2); }));
