@@ -197,9 +197,8 @@ int32_t TimeOutsOf(const Workload& workload, const std::vector<size_t>& members,
 }
 
 bool Chose(const PodSetChoice& choice, const FlavorOption& option) {
-  return std::any_of(choice.resources.begin(), choice.resources.end(), [&option](const ResourceChoice& resource) {
-    return std::find(option.cells.begin(), option.cells.end(), resource.cell) != option.cells.end();
-  });
+  return std::any_of(choice.resources.begin(), choice.resources.end(),
+                     [&option](const ResourceChoice& resource) { return resource.flavor == option.flavor; });
 }
 
 std::vector<int32_t> FullCounts(const Workload& workload) {

@@ -63,6 +63,12 @@ void EngineSet::Impl::Apply(const ClaimGone& event) {
   if (onward == nullptr || workload->waiting_in == nullptr || workload->waiting_in != left) return;
   if (!workload->waiting_in->active) return;
   onward->until = now_ + options_.keep_room_for;
+  // Its former pods may be counted yet.
+  const std::vector<PodSet>& pod_sets = workload->spec.pod_sets;
+  for (size_t i = 0; i < std::min(pod_sets.size(), onward->chosen->pod_sets.size()); ++i) {
+    const int64_t counted = namespace_quotas_.Counted(workload->spec.uid, pod_sets[i].name);
+    onward->to_come.Add(pod_sets[i], onward->chosen->pod_sets[i].count - counted);
+  }
   forest_.KeepRoom(workload, std::move(*onward));
 }
 

@@ -96,6 +96,7 @@ std::optional<MovePlan> MoveSearch::FindIn(const WorkloadState& workload, const 
   PlacesOfAssignment places(placer_, machines_, &workload, &queue, wanted);
   Group best;
   for (const Group& set : SetsOf(GroupsFor(workload, wanted), &places)) {
+    if (steps_left_ <= 0) break;
     const Group moved = Fewest(set, &places);
     if (moved.empty() || (!best.empty() && PodsOf(best) <= PodsOf(moved))) continue;
     std::optional<MovePlan> plan = Plan(workload, queue, wanted, moved, &places);
@@ -146,7 +147,7 @@ std::vector<MoveSearch::Group> MoveSearch::SetsOf(std::vector<Group> groups, Pla
   };
   size_t low = 1;
   size_t high = groups.size() + 1;
-  while (low < high) {
+  while (low < high && steps_left_ > 0) {
     const size_t middle = low + (high - low) / 2;
     const Group together = first(middle);
     Move(together, true, places);
@@ -158,7 +159,7 @@ std::vector<MoveSearch::Group> MoveSearch::SetsOf(std::vector<Group> groups, Pla
       low = middle + 1;
     }
   }
-  if (low <= groups.size()) groups.push_back(first(low));
+  if (low == high && low <= groups.size()) groups.push_back(first(low));
   std::set<Group> seen;
   std::vector<Group> sets;
   for (Group& group : groups) {
@@ -189,7 +190,8 @@ MoveSearch::Group MoveSearch::Fewest(const Group& of, PlaceQuery* places) {
 bool MoveSearch::Fits(PlaceQuery* places) { return steps_left_-- > 0 && places->Fits(); }
 
 std::optional<MovePlan> MoveSearch::Plan(const WorkloadState& workload, const ClusterQueueState& queue,
-                                         const Assignment& wanted, const Group& moved, PlaceQuery* places) const {
+                                         const Assignment& wanted, const Group& moved, PlaceQuery* places) {
+  steps_left_ -= 1 + static_cast<int64_t>(moved.size());
   Move(moved, true, places);
   PlannedPlaces taken(tree_->topologies);
   Assignment assignment = wanted;

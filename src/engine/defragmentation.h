@@ -76,7 +76,7 @@ class MoveSearch {
   bool Fits(PlaceQuery* places);
   // What comes of it if these are moved. RETURNS: nothing where some have no other places.
   std::optional<MovePlan> Plan(const WorkloadState& workload, const ClusterQueueState& queue, const Assignment& wanted,
-                               const Group& moved, PlaceQuery* places) const;
+                               const Group& moved, PlaceQuery* places);
   int64_t PodsOf(const Group& group) const;
   void Move(const Group& group, bool out, PlaceQuery* places) const;
 

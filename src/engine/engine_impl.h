@@ -288,6 +288,8 @@ class EngineSet::Impl final : private PassHost {
   WallTime LackingDue(const Claim& claim) const { return claim.lacking_since + options_.place_timeout; }
 
   // ---- passes (engine_set.cpp)
+  // One who was told to go has room where it is, beside all that is planned.
+  bool MayStay(WorkloadState* victim);
   // One pass without the Holds.
   PassResult RunOnePass(WallTime now);
   std::vector<std::unique_ptr<gang::RoomAsker>> MakeAskers();

@@ -94,6 +94,22 @@ PassResult EngineSet::Impl::RunPass(WallTime now) {
   return result;
 }
 
+bool EngineSet::Impl::MayStay(WorkloadState* victim) {
+  const Claim& claim = *victim->claim;
+  if (claim.queue->tree == nullptr) return false;
+  // Where it was to go is kept for it, which would count it twice.
+  std::unique_ptr<Room> onward = forest_.TakeOnward(victim);
+  bool fits = quota::FitsPlanned(claim.queue->tree->ledger, BookedBy(*victim), true) &&
+              topologies_.Fits(claim.places, gang::PlaceView::kPlanned);
+  {
+    LiftedMachines lifted(askers_.front().get());
+    if (onward != nullptr && onward->machines.has_value()) lifted.Lift(*onward->machines);
+    fits = fits && askers_.front()->Holds(claim.machines);
+  }
+  if (!fits && onward != nullptr) forest_.KeepOnward(victim, std::move(*onward));
+  return fits;
+}
+
 std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
   ++run_;
   std::vector<Decision> decisions;
@@ -106,11 +122,7 @@ std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
     WorkloadState* victim = FindHolder(evict->uid, evict->claim);
     const WorkloadState* preemptor = FindPreemptor(evict->preemptor_uid);
     if (victim == nullptr || preemptor == nullptr || preemptor->room_lost_in != forest_.turn()) return false;
-    const Claim& claim = *victim->claim;
-    if (claim.queue->tree == nullptr || !quota::FitsPlanned(claim.queue->tree->ledger, BookedBy(*victim), true) ||
-        !topologies_.Fits(claim.places, gang::PlaceView::kPlanned) || !askers_.front()->Holds(claim.machines)) {
-      return false;
-    }
+    if (!MayStay(victim)) return false;
     SetEviction(victim, std::nullopt);
     CheckEviction(victim);
     taken_back[evict->preemptor_uid].push_back(evict->uid);
@@ -128,6 +140,7 @@ std::vector<Decision> EngineSet::Impl::Decide(WallTime now) {
     for (const std::string& victim : victims) preemptor->preempted.erase(victim);  // it may evict them in another turn
     promises_.erase(preemptor_uid);
     for (const WorkloadState* victim : VictimsOf(*preemptor)) NotePromise(preemptor_uid, victim->claim->eviction->at);
+    if (WasMoved(*preemptor)) NotePromise(preemptor_uid, preemptor->last_eviction->at);
   }
   for (auto it = workloads_.begin(); !taken_back.empty() && it != workloads_.end(); ++it) {
     const std::optional<PastEviction>& past = it->second->last_eviction;

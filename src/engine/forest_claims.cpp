@@ -139,7 +139,7 @@ void Forest::GiveUpRoom(WorkloadState* workload) {
   queue->tree->keeping.erase(workload);
   reserving_.erase(workload);
   workload->room.reset();
-  if (WasMoved(*workload) && queue->preemptor != workload) queue->waiting.SetFirst(&workload->ticket, false);
+  queue->waiting.SetFirst(&workload->ticket, queue->preemptor == workload);
   Refresh(queue);
 }
 
@@ -239,7 +239,11 @@ bool Forest::UpdateLeaving(WorkloadState* workload) {
 
 void Forest::SetPreemptor(ClusterQueueState* queue, WorkloadState* workload) {
   if (queue->preemptor == workload || queue->waiting.strategy() != queue::Strategy::kBestEffortFIFO) return;
-  if (queue->preemptor != nullptr) queue->waiting.SetFirst(&queue->preemptor->ticket, false);
+  // Who comes back into its room is first by that, and takes nobody's place.
+  const auto comes_back = [](const WorkloadState* one) { return one->room != nullptr && WasMoved(*one); };
+  if (comes_back(workload)) return;
+  WorkloadState* former = queue->preemptor;
+  if (former != nullptr && !comes_back(former)) queue->waiting.SetFirst(&former->ticket, false);
   queue->preemptor = workload;
   queue->waiting.SetFirst(&workload->ticket, true);
 }

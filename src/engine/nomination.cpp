@@ -133,6 +133,11 @@ Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assi
         // The room may be in a flavor that the scan has passed; and while it waits there, the scan stands still.
         nomination.assignment = assigner.Assign(*workload, *queue, {});
       }
+      if (nomination.assignment.mode != Mode::kFit && WasMoved(*workload)) {
+        // With as many pods as it had, and in the flavors that it had: that is kept for it.
+        Assignment there = assigner.Reassign(*workload, *queue, *workload->room->chosen);
+        if (there.mode == Mode::kFit) nomination.assignment = std::move(there);
+      }
       const bool lacks_places = workload->room->chosen->HasTopology() || nomination.assignment.without_places;
       if (nomination.assignment.mode != Mode::kFit && lacks_places) {
         // A scan of flavors ends at one that has quota and no places; the room may be in a later one.
@@ -143,8 +148,10 @@ Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assi
     // Nobody was told to go for what others will leave: some may be by now.
     const bool may_preempt = workload->room->future.has_value() && workload->spec.preemption_gates.empty() &&
                              !nomination.assignment.preemption.victims.empty();
-    nomination.keeps = nomination.assignment.mode != Mode::kFit && !nomination.assignment.refused_by_namespace &&
-                       !may_preempt && RoomHolds(tree, workload);
+    // What a ResourceQuota counts of one that was moved may be its own pods, which are gone.
+    const bool refused = nomination.assignment.refused_by_namespace && !WasMoved(*workload);
+    nomination.keeps =
+        nomination.assignment.mode != Mode::kFit && !refused && !may_preempt && RoomHolds(tree, workload);
     if (nomination.keeps) return nomination;
     if (nomination.assignment.mode == Mode::kFit) {
       nomination.free_of = OpenTo(host, *tree, *workload, nomination.assignment.borrow > 0);

@@ -74,6 +74,16 @@ bool SamePodSets(const Workload& a, const Workload& b) {
 
 bool MayQueue(const Workload& workload) { return workload.active && workload.gated_by.empty(); }
 
+bool AsksForMore(const Workload& before, const Workload& now) {
+  if (before.pod_sets.size() != now.pod_sets.size()) return true;
+  for (size_t i = 0; i < now.pod_sets.size(); ++i) {
+    const PodSet& a = before.pod_sets[i];
+    const PodSet& b = now.pod_sets[i];
+    if (a.name != b.name || a.count < b.count || *a.shape != *b.shape || a.topology != b.topology) return true;
+  }
+  return false;
+}
+
 // `by_time`: for how long it may run makes a difference.
 uint64_t EquivalenceOf(const WorkloadState& workload, bool by_time) {
   muster::StateHash hash;
@@ -370,7 +380,11 @@ void EngineSet::Impl::Change(WorkloadState* workload, const Workload& spec, bool
   const WallTime own_back_off = workload->start_refused.empty() ? WallTime{} : workload->spec.not_before;
   const bool might_queue = !is_new && MayQueue(workload->spec);
   const bool becomes_movable = spec.movable && !is_new && !workload->spec.movable && workload->claim != nullptr;
-  if (workload->claim != nullptr) forest_.Unlist(workload);
+  if (workload->claim != nullptr) {
+    forest_.Unlist(workload);
+    // What is kept for when it comes back would be of no use to it.
+    if (AsksForMore(workload->spec, spec)) forest_.TakeOnward(workload);
+  }
   workload->spec = spec;
   if (workload->claim != nullptr) forest_.List(workload);
   workload->spec.held.reset();

@@ -164,6 +164,7 @@ struct WorkloadState {
   bool room_spent = false;     // the time was over for which room is kept for it
   uint64_t room_lost_in = 0;   // the forest's turn in which its room last went to others; 0: none
   WallTime crowded_since;      // when it first had quota and no places, since its last admission; unset: never
+  WallTime moved_nobody_at;    // when nobody was found last who could be moved for it
   // Whom it preempted, by uid, since anything changed in its tree that nobody decided here: not again before that, or
   // preemptors could go round for ever.
   absl::flat_hash_set<std::string> preempted;

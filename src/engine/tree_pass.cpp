@@ -438,7 +438,15 @@ void TreePass::WaitForVictims(Entry* entry) {
     forest_->Refresh(queue);
   } else {
     TellThoseBehind(queue);
-    forest_->Block(queue);
+    BlockBehind(*entry);
+  }
+}
+
+void TreePass::BlockBehind(const Entry& entry) {
+  if (entry.queue->waiting.Head() == &entry.workload->ticket) {
+    forest_->Block(entry.queue);
+  } else {
+    progress_ = true;
   }
 }
 
@@ -488,7 +496,7 @@ void TreePass::OnBlocked(Entry* entry, std::shared_ptr<const Reason> reason, gan
     return;
   }
   TellThoseBehind(entry->queue);
-  forest_->Block(entry->queue);
+  BlockBehind(*entry);
 }
 
 void TreePass::ReservePlaces(const Entry& entry, gang::PlaceBook book) {
@@ -536,7 +544,7 @@ void TreePass::OnNoFit(Entry* entry) {
   }
   progress_ = progress_ || goes_on;
   // A head that keeps something for itself must do so in each pass.
-  if (whole && entry->assignment.mode == Mode::kNoFit) forest_->Block(entry->queue);
+  if (whole && entry->assignment.mode == Mode::kNoFit) BlockBehind(*entry);
 }
 
 bool TreePass::KeepProgress(Entry* entry) {

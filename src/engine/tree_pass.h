@@ -167,11 +167,14 @@ class TreePass {
   void TellToGo(const Victim& victim, Entry* entry);
   // `for_others`: somebody was told to go for it.
   void StartWaiting(Entry* entry, bool for_others);
-  // It has quota and no places, and has had so for that long; else it is looked at again by then.
-  bool IsCrowdedFor(const Entry& entry, Duration duration);
+  // It has quota and no places, and has had so for that long, since `not_before` at least; else it is looked at again
+  // by then.
+  bool IsCrowdedFor(const Entry& entry, Duration duration, WallTime not_before = {});
   // Where nothing else helps it, and its time has come. RETURNS: whether any are moved for it.
   bool MoveOthers(Entry* entry);
   bool IsDueToMoveOthers(const Entry& entry);
+  // Its StrictFIFO queue waits with it, while it is the head: it may have lost that with its room.
+  void BlockBehind(const Entry& entry);
   bool MayKeepRoom(const WorkloadState& workload) const;
   void KeepRoom(Entry* entry, WallTime until);
   Room MakeRoom(const WorkloadState& workload, const Assignment& assignment, WallTime until,

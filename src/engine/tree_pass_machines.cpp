@@ -35,10 +35,10 @@ std::vector<Entry*> TreePass::DueForMachines() {
   return due;
 }
 
-bool TreePass::IsCrowdedFor(const Entry& entry, Duration duration) {
+bool TreePass::IsCrowdedFor(const Entry& entry, Duration duration, WallTime not_before) {
   WallTime* since = &entry.workload->crowded_since;
   if (!since->IsSet()) *since = now_;
-  const WallTime when = *since + duration;
+  const WallTime when = std::max(*since, not_before) + duration;
   if (when <= now_) return true;
   forest_->RecheckForMachines(entry.queue, when);
   return false;
@@ -77,7 +77,7 @@ void TreePass::WaitForMachines(Entry* entry) {
     forest_->Refresh(entry->queue);
   } else {
     TellThoseBehind(entry->queue);
-    forest_->Block(entry->queue);
+    BlockBehind(*entry);
   }
 }
 

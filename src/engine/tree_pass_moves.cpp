@@ -20,10 +20,11 @@ bool TreePass::IsDueToMoveOthers(const Entry& entry) {
   if (defragment_after_ == Duration::zero() || workload->grows != nullptr || !LacksPlacesAlone(entry.assignment)) {
     return false;
   }
-  if (!workload->spec.preemption_gates.empty() || !MayKeepRoom(*workload) || !Forest::MayUseRoom(*workload)) {
-    return false;
-  }
-  return IsCrowdedFor(entry, defragment_after_);
+  if (!workload->spec.preemption_gates.empty() || !Forest::MayUseRoom(*workload)) return false;
+  // It could keep no room. A time that is over begins anew only for others than those who were waited for.
+  const bool spent = workload->room_spent && !tree_->leaving.empty();
+  if (keep_room_for_ == Duration::zero() || spent || workload->room_lost_in == forest_->turn()) return false;
+  return IsCrowdedFor(entry, defragment_after_, workload->moved_nobody_at);
 }
 
 bool TreePass::MoveOthers(Entry* entry) {
@@ -34,7 +35,10 @@ bool TreePass::MoveOthers(Entry* entry) {
     const WithoutRooms without(tree_, entry->free_of);
     plan = MoveSearch(host_, tree_, assigner_, placer_, machines_).Find(*workload, *entry->queue);
   }
-  if (!plan.has_value()) return false;
+  if (!plan.has_value()) {
+    workload->moved_nobody_at = now_;  // a search costs much: not at each change
+    return false;
+  }
   plan->assignment.obstacles = std::move(entry->assignment.obstacles);
   entry->assignment = std::move(plan->assignment);
   for (const MovePlan::Moved& moved : plan->moved) {
@@ -44,7 +48,10 @@ bool TreePass::MoveOthers(Entry* entry) {
   const WallTime until = now_ + keep_room_for_;
   forest_->KeepRoom(workload, MakeRoom(*workload, entry->assignment, until, std::move(plan->machines)));
   for (MovePlan::Moved& moved : plan->moved) {
-    forest_->KeepOnward(moved.workload, MakeRoom(*moved.workload, moved.there, {}, std::move(moved.machines)));
+    Room onward = MakeRoom(*moved.workload, moved.there, {}, std::move(moved.machines));
+    // Until its pods are gone ResourceQuotas count them.
+    onward.to_come = {moved.workload->spec.ns, {}};
+    forest_->KeepOnward(moved.workload, std::move(onward));
   }
   WaitForVictims(entry);
   RecheckRooms(entry->free_of);

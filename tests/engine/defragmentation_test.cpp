@@ -136,7 +136,10 @@ TEST_CASE("nobody is moved who may not be, or without the option, or where there
       CHECK(cluster.Evictions().empty());
       // One is marked while it runs.
       cluster.Submit(Movable(InOneRack(Gang("x", "q", 3, 1))));
+      // Who searched in vain does so again no sooner than after the same time.
       cluster.Run(At(121));
+      CHECK(cluster.Evictions().empty());
+      cluster.Run(At(130));
       CHECK(cluster.Preempted() == Uids{"x for hero"});
     }
     SECTION(machines ? "off, on machines" : "off") {
@@ -162,6 +165,8 @@ TEST_CASE("nobody is moved who may not be, or without the option, or where there
       // One that ends makes room.
       cluster.Finish("z");
       cluster.Run(At(121));
+      CHECK(cluster.engine.NextDue() == At(130));
+      cluster.Run(At(130));
       CHECK(cluster.Preempted() == Uids{"x for hero"});
     }
   }
@@ -227,6 +232,62 @@ TEST_CASE("a gang that is moved comes back though its new start is refused at fi
   CHECK(cluster.Run(At(122)).empty());
   CHECK(cluster.Run(At(130)) == Uids{"x"});
   CHECK(cluster.RackOf("x") == "r2:3");
+}
+
+// `x` has pods that are counted until it has left: 8 + 3 + 3 pods are more than the ResourceQuota lets in.
+TEST_CASE("a ResourceQuota that still counts the pods of a gang that is moved takes neither room away") {
+  Racks cluster(Defragmenting(true));
+  const auto charged = [](Workload workload) {
+    gang::Shape shape = *workload.pod_sets[0].shape;
+    shape.charge.emplace().amounts = {{"pods", Amount{1}}};
+    workload.pod_sets[0].shape = std::make_shared<const gang::Shape>(std::move(shape));
+    return workload;
+  };
+  const auto quota = [&](int64_t used) {
+    cluster.Apply(NamespaceQuotaChanged{NamespaceQuota{"ns", "team", {{"pods", Amount{11}, Amount{used}}}, {}}});
+  };
+  cluster.Submit(charged(Movable(InOneRack(Gang("x", "q", 3, 1)))));
+  REQUIRE(cluster.Run(At(100)) == Uids{"x"});
+  cluster.Apply(PodsCounted{"x", "main", 3});
+  quota(3);
+  cluster.Submit(InOneRack(Gang("filler", "q", 5, 2)));
+  REQUIRE(cluster.Run(At(100)) == Uids{"filler"});
+  cluster.Submit(InOneRack(Gang("y", "q", 4, 3)));
+  REQUIRE(cluster.Run(At(100)) == Uids{"y"});
+  cluster.Finish("filler");
+  cluster.Submit(charged(InOneRack(Gang("hero", "q", 8, 4))));
+  cluster.Run(At(110));
+  CHECK(cluster.Run(At(120)).empty());
+  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  CHECK(cluster.engine.ViewWorkload("hero")->kept_room.has_value());
+  cluster.Stop("x");
+  CHECK(cluster.Run(At(121)).empty());
+  CHECK(cluster.engine.ViewWorkload("hero")->kept_room.has_value());
+  // Its pods are gone, and their ResourceQuota is told later: 3 and 8 are all that it allows.
+  cluster.Leave("x");
+  CHECK(cluster.Run(At(122)) == Uids{"hero"});
+  CHECK(cluster.engine.ViewWorkload("x")->kept_room.has_value());
+  cluster.Apply(PodsCounted{"x", "main", 0});
+  quota(0);
+  CHECK(cluster.Run(At(123)) == Uids{"x"});
+  CHECK(cluster.RackOf("x") == "r2:3");
+}
+
+TEST_CASE("one that asks for more pods while it is moved is kept no room of no use") {
+  Racks cluster(Defragmenting(true));
+  cluster.HalfUsed(true, true);
+  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
+  cluster.Run(At(110));
+  cluster.Run(At(120));
+  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.Stop("x");
+  cluster.Submit(Movable(InOneRack(Gang("x", "q", 6, 1))));
+  cluster.Leave("x");
+  // r2 has four places, which are nobody's; `x` would need six.
+  cluster.Submit(InOneRack(Gang("small", "q", 4, 5)));
+  std::vector<std::string> started = cluster.Run(At(121));
+  std::sort(started.begin(), started.end());
+  CHECK(started == Uids{"hero", "small"});
 }
 
 TEST_CASE("what is kept for one that is moved ends with its time, and with its claim") {

@@ -293,7 +293,9 @@ class Run {
   void Submit() {
     const std::string uid = AnyName("w", 8);
     if (workloads_.contains(uid)) return;
-    const std::string queue = AnyName("q", 3);
+    // Gangs are moved within their tree, and only where nobody would be preempted.
+    const bool moves = options_.defragment_after > Duration(0);
+    const std::string queue = moves && OneIn(2) ? "q2" : AnyName("q", 3);
     const int pods = *rc::gen::inRange(1, 5);
     const int cpus = *rc::gen::inRange(1, 5);
     const int created = *rc::gen::inRange(1, 6);
@@ -301,7 +303,7 @@ class Run {
     if (options_.reserve_after > Duration(0) && OneIn(2)) {
       workload.max_execution = std::chrono::seconds(*rc::gen::inRange(1, 20));
     }
-    workload.movable = options_.defragment_after > Duration(0) && OneIn(2);
+    workload.movable = moves && !OneIn(4);
     workload.elastic = OneIn(2);
     Change(workload);
   }
