@@ -239,10 +239,10 @@ TEST_CASE("A gang of two nodes has no pod anywhere while there is one, however o
       // Who came later takes the node that is free, and then the other is free.
       take(hand);
       for (Team* team : teams) CHECK((team->Suspended(pair) && team->HasNoPods(pair)));
-      for (Team* team : teams) team->Delete(name(round, hand - 1));
+      teams.Delete(name(round, hand - 1));
       check_waits();
     }
-    for (Team* team : teams) team->Delete(name(round, 3));
+    teams.Delete(name(round, 3));
     for (Team* team : teams) {
       REQUIRE(Eventually([&] { return team->Completed(pair); }));
       CHECK(team->Evictions(pair, "NodeFailures") == 0);

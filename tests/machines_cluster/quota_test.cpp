@@ -2,7 +2,6 @@
 // of each pod that was refused, so that one which was cut shows.
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -95,18 +94,16 @@ TEST_CASE("A gang of eight in a namespace that lets in four waits and holds noth
 // What ended pods had used is free after seconds only: ten namespaces at once, five times.
 TEST_CASE("Gangs that race for what a namespace lets in: none is ever cut") {
   Ground& ground = Ground::Shared();
-  std::vector<std::unique_ptr<Team>> teams;
+  Teams teams;
   for (int i = 0; i < 10; ++i) {
     const std::vector<Amounts> nodes(i == 0 ? 1 : 0, Gpus(100));
-    teams.push_back(
-        std::make_unique<Team>(ground, Cat("contended-", i), nodes, TeamOptions{.nodes_of = "contended-0"}));
-    SetQuota(teams.back().get(), "pods", 6);
+    SetQuota(&teams.Add(ground, Cat("contended-", i), nodes, {.nodes_of = "contended-0"}), "pods", 6);
   }
   for (int round = 0; round < 5; ++round) {
     CAPTURE(round);
     std::atomic<int> created = 0;
     const auto create = [&](const std::string& job) {
-      for (const auto& team : teams) created += team->TryCreate(job, Brief(4)).status == 201 ? 1 : 0;
+      for (Team* team : teams) created += team->TryCreate(job, Brief(4)).status == 201 ? 1 : 0;
     };
     const std::string a = Cat("a-", round);
     const std::string b = Cat("b-", round);
@@ -114,10 +111,9 @@ TEST_CASE("Gangs that race for what a namespace lets in: none is ever cut") {
     create(a);
     other.join();
     REQUIRE(created == 20);
-    for (const auto& team : teams) REQUIRE(Eventually([&] { return team->Completed(a) && team->Completed(b); }));
+    for (Team* team : teams) REQUIRE(Eventually([&] { return team->Completed(a) && team->Completed(b); }));
   }
-  for (const auto& team : teams) CHECK(Refused(team.get()).empty());
-  while (!teams.empty()) teams.pop_back();  // the nodes' last
+  for (Team* team : teams) CHECK(Refused(team).empty());
 }
 
 TEST_CASE("A gang whose namespace is full evicts nobody, however urgent it is") {

@@ -210,14 +210,14 @@ TEST_CASE("A stranger that races with a drained gang's pod for the last node: th
       stayed += stays ? 1 : 0;
       CHECK(took() != stays);
       CHECK(Eventually([&] { return team->Evictions(gang, "NodeFailures") == (stays ? 0 : 1); }));
-      team->DeletePod(stranger);
     }
+    for (Team* team : teams) team->DeletePod(stranger);
     auto node = drained.begin();
     for (Team* team : teams) {
       REQUIRE(Eventually([&] { return team->Runs(gang, 2); }));
       team->Cordon(*node++, false);
-      team->Delete(gang);
     }
+    teams.Delete(gang);
   }
   CHECK(stayed < kTeams * kRounds);
 }

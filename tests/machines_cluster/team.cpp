@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -165,19 +166,35 @@ Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, 
   if (!active) FAIL(ground_.Diagnosis());
 }
 
-Team::~Team() {
-  if (!ground_.Runs()) FAIL_CHECK(ground_.Diagnosis());
+void Team::Check(std::string (Team::*wrong)()) {
+  std::string told;
+  if (!Eventually([&] { return (told = (this->*wrong)()).empty(); })) FAIL_CHECK(told);
+}
+
+void Team::End(const std::vector<Team*>& teams) {
   const bool failed = std::uncaught_exceptions() > 0;
-  const auto check = [&](std::string (Team::*wrong)()) {
-    std::string told;
-    if (!failed && !Eventually([&] { return (told = (this->*wrong)()).empty(); })) FAIL_CHECK(told);
-  };
-  check(&Team::Miscounted);
-  ground_.api().Delete(Path("jobs") + "?propagationPolicy=Background");
-  ground_.api().Delete(Path("pods") + "?gracePeriodSeconds=0");
-  Eventually([&] { return ground_.api().Get(Path("pods")).json["items"].Items().empty(); });
-  check(&Team::Leaked);
-  ground_.api().Delete("/api/v1/nodes?labelSelector=muster.dev%2Fteam%3D" + name_);
+  std::vector<Team*> left;
+  std::copy_if(teams.begin(), teams.end(), std::back_inserter(left), [](const Team* team) { return !team->ended_; });
+  if (left.empty()) return;
+  if (!left.front()->ground_.Runs()) FAIL_CHECK(left.front()->ground_.Diagnosis());
+  for (Team* team : left) {
+    if (!failed) team->Check(&Team::Miscounted);
+  }
+  for (Team* team : left) {
+    team->ground_.api().Delete(team->Path("jobs") + "?propagationPolicy=Background");
+    team->ground_.api().Delete(team->Path("pods") + "?gracePeriodSeconds=0");
+  }
+  for (Team* team : left) {
+    Eventually([&] { return team->ground_.api().Get(team->Path("pods")).json["items"].Items().empty(); });
+  }
+  // Those whose nodes another has hold nothing on them by now.
+  for (Team* team : left) {
+    if (!failed) team->Check(&Team::Leaked);
+  }
+  for (Team* team : left) {
+    team->ground_.api().Delete("/api/v1/nodes?labelSelector=muster.dev%2Fteam%3D" + team->name_);
+    team->ended_ = true;
+  }
 }
 
 std::string Team::Miscounted() {
@@ -284,10 +301,7 @@ ApiResponse Team::TryCreate(const std::string& job, const Gang& gang) {
           R"(}, "spec": {"restartPolicy": "Never", "containers": [)", Container(gang.each), "]}}}}"));
 }
 
-void Team::Delete(const std::string& job) {
-  REQUIRE(ground_.api().Delete(Path("jobs/" + job) + "?propagationPolicy=Background").ok());
-  REQUIRE(Eventually([&] { return HasNoPods(job); }));
-}
+void Team::Delete(const std::string& job) { DeleteJobs({{this, job}}); }
 
 Json Team::Job(const std::string& job) { return ground_.api().Get(Path("jobs/" + job)).json; }
 
@@ -389,14 +403,31 @@ void Team::DeletePod(const std::string& pod) {
   REQUIRE(ground_.api().Delete(Path("pods/" + pod) + "?gracePeriodSeconds=0").ok());
 }
 
+void DeleteJobs(const std::vector<std::pair<Team*, std::string>>& jobs) {
+  for (const auto& [team, job] : jobs) {
+    REQUIRE(team->ground().api().Delete(team->Path("jobs/" + job) + "?propagationPolicy=Background").ok());
+  }
+  for (const auto& of : jobs) REQUIRE(Eventually([&] { return of.first->HasNoPods(of.second); }));
+}
+
 // ---- Teams --------------------------------------------------------------------------------------
 
 Teams::Teams(Ground& ground, const std::string& name, int count, const std::vector<Amounts>& nodes,
              const TeamOptions& options) {
-  for (int i = 0; i < count; ++i) {
-    teams_.push_back(std::make_unique<Team>(ground, Cat(name, "-", i), nodes, options));
-    all_.push_back(teams_.back().get());
-  }
+  for (int i = 0; i < count; ++i) Add(ground, Cat(name, "-", i), nodes, options);
+}
+
+Team& Teams::Add(Ground& ground, const std::string& name, const std::vector<Amounts>& nodes,
+                 const TeamOptions& options) {
+  teams_.push_back(std::make_unique<Team>(ground, name, nodes, options));
+  all_.push_back(teams_.back().get());
+  return *all_.back();
+}
+
+void Teams::Delete(const std::string& job) const {
+  std::vector<std::pair<Team*, std::string>> jobs;
+  for (Team* team : all_) jobs.emplace_back(team, job);
+  DeleteJobs(jobs);
 }
 
 bool Teams::All(const std::function<bool(Team& team)>& holds) const {

@@ -93,7 +93,9 @@ class Team {
   Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options = {});
   // Its Jobs, pods and nodes are gone. Unless the test has failed, what Muster counts is what the objects say, before
   // and after: in the status of the ClusterQueue, and free of its nodes.
-  ~Team();
+  ~Team() { End({this}); }
+  // So for all of these, which need not wait for each other; it is done once for each.
+  static void End(const std::vector<Team*>& teams);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -150,6 +152,8 @@ class Team {
   std::string Miscounted();
   // Likewise, where nothing is left but nodes.
   std::string Leaked();
+  // Either of them, where it does not get right in time.
+  void Check(std::string (Team::*wrong)());
 
   Ground& ground_;
   const std::string name_;
@@ -157,14 +161,27 @@ class Team {
   const bool owns_nodes_;
   int pools_ = 0;
   std::vector<std::string> nodes_;
+  bool ended_ = false;
 };
 
-// Teams alike, NAME-0 and on, each with such nodes. They play the same at once: fifty rounds last no longer than a few.
+// Deletes all of them, and then waits until none has pods.
+void DeleteJobs(const std::vector<std::pair<Team*, std::string>>& jobs);
+
+// They play the same at once, and end at once: fifty rounds last no longer than a few.
 class Teams {
  public:
+  Teams() = default;
+  // Teams alike, NAME-0 and on, each with such nodes.
   Teams(Ground& ground, const std::string& name, int count, const std::vector<Amounts>& nodes,
         const TeamOptions& options = {});
+  ~Teams() { Team::End(all_); }
+  Teams(const Teams&) = delete;
+  Teams& operator=(const Teams&) = delete;
 
+  Team& Add(Ground& ground, const std::string& name, const std::vector<Amounts>& nodes,
+            const TeamOptions& options = {});
+  // As that of each, all at once.
+  void Delete(const std::string& job) const;
   std::vector<Team*>::const_iterator begin() const { return all_.begin(); }
   std::vector<Team*>::const_iterator end() const { return all_.end(); }
   // Asks each, whatever the others say.
