@@ -178,18 +178,26 @@ TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or wait
     const std::string stranger = Cat("stranger-", round);
     std::atomic<int> created = 0;
     std::vector<std::thread> threads;
-    int turn = round;
+    int turn = 0;
     for (Team* team : teams) {
-      // Into each part of a start.
-      threads.emplace_back([&, team, pause = std::chrono::milliseconds(turn * 6)] {
+      // Before all, into each part of a start, and once the gang's pods are in the scheduler's line: each side wins
+      // some, however fast this machine is.
+      threads.emplace_back([&, team, turn] {
+        const auto come = [&] { created += team->TryCreateBare(stranger, Gpus(1)).status == 201 ? 1 : 0; };
+        if (turn == 0) come();
         created += team->TryCreate(gang, {.pods = 4}).status == 201 ? 1 : 0;
-        std::this_thread::sleep_for(pause);
-        created += team->TryCreateBare(stranger, Gpus(1)).status == 201 ? 1 : 0;
+        if (turn == kTeams - 1) {
+          Eventually([&] { return team->Nodes(gang).size() == 4; });
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds((turn * kRounds + round) * 6));
+        }
+        if (turn != 0) come();
       });
-      turn += kRounds;
+      ++turn;
     }
     for (std::thread& thread : threads) thread.join();
     REQUIRE(created == 2 * kTeams);
+    std::vector<Team*> lost;
     for (Team* team : teams) {
       const auto on_node = [&] { return !team->Pod(stranger).At("spec/nodeName").Str().empty(); };
       // Three of four have a node where the stranger came in between: that gang is stopped, and waits.
@@ -199,14 +207,17 @@ TEST_CASE("A pod of no queue that races with a gang: the gang runs whole or wait
         ++won;
         CHECK_FALSE(on_node());
       } else {
-        // And starts when it has gone.
-        team->DeletePod(stranger);
-        REQUIRE(Eventually([&] { return team->Runs(gang, 4); }));
+        lost.push_back(team);
       }
+    }
+    // It starts when the stranger has gone.
+    for (Team* team : lost) team->DeletePod(stranger);
+    for (Team* team : lost) REQUIRE(Eventually([&] { return team->Runs(gang, 4); }));
+    for (Team* team : teams) {
       CHECK(team->Evictions(gang, "NodeFailures") <= 1);
       team->ground().api().Delete(team->Path("pods/" + stranger) + "?gracePeriodSeconds=0");
-      team->Delete(gang);
     }
+    teams.Delete(gang);
   }
   // Each side, or it was no race.
   CHECK(won > 0);
