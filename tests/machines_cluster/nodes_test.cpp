@@ -215,7 +215,9 @@ TEST_CASE("A node that is not ready for a while keeps its pods in the books, and
   REQUIRE(patched.ok());
   team.Create("late", InRack({.pods = 1}, racks));
   REQUIRE(Waits(&team, "late", "0 of 1 pods have a place"));
-  ground.CheckRest();  // for longer than a gang may lack places
+  // For longer than a gang may lack places, and not for so long that pods leave a node which is not heard of.
+  static_assert(Ground::kRestPatience < std::chrono::seconds(300), "what pods tolerate, unless they say otherwise");
+  ground.CheckRest();
   CHECK(team.Nodes("gang") == nodes);
   CHECK(assignment() == assigned);
   CHECK(team.Evictions("gang", "NodeFailures") == 0);

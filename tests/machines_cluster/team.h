@@ -43,9 +43,10 @@ class Ground {
   void Restart(const MusterOptions& options);
   bool Runs();
   bool LooksAtMachines() const { return looks_at_machines_; }
-  // At rest nothing is written but the leader's lease: once Muster has been still for a while, it is for these three
-  // seconds too.
+  // At rest nothing is written but the leader's lease: before long none is in two windows of three seconds each, one
+  // after the other. It lasts six seconds at least.
   void CheckRest();
+  static constexpr std::chrono::seconds kRestPatience = std::chrono::minutes(3);
   // How the service is, for those who find that it does not do what it should.
   std::string Diagnosis();
 
