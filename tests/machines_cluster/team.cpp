@@ -19,12 +19,14 @@ namespace {
 
 constexpr char kRequiredTopology[] = "kueue.x-k8s.io/podset-required-topology";
 
-constexpr char kQueues[] = R"(
+constexpr char kFlavor[] = R"(
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: NAME}
 spec: {nodeLabels: {muster.dev/team: NODES}TOPOLOGY}
----
+)";
+
+constexpr char kClusterQueue[] = R"(
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: NAME}
@@ -34,11 +36,15 @@ spec:
   resourceGroups:
   - coveredResources: [COVERED]
     flavors: [{name: NAME, resources: [QUOTAS]}]
----
+)";
+
+constexpr char kNamespace[] = R"(
 apiVersion: v1
 kind: Namespace
 metadata: {name: NAME}
----
+)";
+
+constexpr char kLocalQueue[] = R"(
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: jobs, namespace: NAME}
@@ -60,17 +66,31 @@ std::string Container(const Amounts& amounts) {
              Members(amounts), "}}");
 }
 
-std::string QueuesOf(const std::string& name, const TeamOptions& options) {
+// As `kubectl apply --server-side` does, of which a process for each of many teams takes most of a test's time.
+void ApplyQueues(ApiClient& api, const std::string& name, const TeamOptions& options) {
   const auto quota = [](std::string* out, const auto& entry) {
     *out += Cat("{name: ", entry.first, ", nominalQuota: ", Quote(entry.second), "}");
   };
   const auto resource = [](std::string* out, const auto& entry) { *out += entry.first; };
-  return absl::StrReplaceAll(kQueues, {{"NAME", name},
-                                       {"NODES", options.nodes_of.empty() ? name : options.nodes_of},
-                                       {"TOPOLOGY", options.racks ? Cat(", topologyName: ", name) : std::string()},
-                                       {"PREEMPTION", options.preemption},
-                                       {"COVERED", absl::StrJoin(options.quota, ", ", resource)},
-                                       {"QUOTAS", absl::StrJoin(options.quota, ", ", quota)}});
+  const auto apply = [&](const std::string& path, const std::string& yaml) {
+    const std::string text =
+        absl::StrReplaceAll(yaml, {{"NAME", name},
+                                   {"NODES", options.nodes_of.empty() ? name : options.nodes_of},
+                                   {"TOPOLOGY", options.racks ? Cat(", topologyName: ", name) : std::string()},
+                                   {"PREEMPTION", options.preemption},
+                                   {"COVERED", absl::StrJoin(options.quota, ", ", resource)},
+                                   {"QUOTAS", absl::StrJoin(options.quota, ", ", quota)}});
+    const ApiResponse response =
+        api.Call("PATCH", path + "?fieldManager=team&force=true", text, "application/apply-patch+yaml");
+    INFO(response.text);
+    REQUIRE(response.ok());
+  };
+  const std::string kueue = "/apis/kueue.x-k8s.io/v1beta2/";
+  if (options.racks) apply(Cat(kueue, "topologies/", name), TopologyOf(name, {kRackLabel, kHostnameLabel}));
+  apply(Cat(kueue, "resourceflavors/", name), kFlavor);
+  apply(Cat(kueue, "clusterqueues/", name), kClusterQueue);
+  apply("/api/v1/namespaces/" + name, kNamespace);
+  apply(Cat(kueue, "namespaces/", name, "/localqueues/jobs"), kLocalQueue);
 }
 
 }  // namespace
@@ -78,7 +98,7 @@ std::string QueuesOf(const std::string& name, const TeamOptions& options) {
 std::string TopologyOf(const std::string& name, const std::vector<std::string>& levels) {
   const auto level = [](std::string* out, const std::string& label) { *out += Cat("{nodeLabel: ", label, "}"); };
   return Cat("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\nmetadata: {name: ", name, "}\nspec: {levels: [",
-             absl::StrJoin(levels, ", ", level), "]}\n---\n");
+             absl::StrJoin(levels, ", ", level), "]}\n");
 }
 
 Gang InRack(Gang gang, bool racks) {
@@ -157,11 +177,13 @@ std::string Ground::Diagnosis() {
 
 Team::Team(Ground& ground, std::string name, const std::vector<Amounts>& nodes, const TeamOptions& options)
     : ground_(ground), name_(std::move(name)), quota_(options.quota), owns_nodes_(options.nodes_of.empty()) {
-  for (const Amounts& amounts : nodes) AddNode(amounts);
-  const std::string topology = options.racks ? TopologyOf(name_, {kRackLabel, kHostnameLabel}) : std::string();
-  const absl::Status applied = ground_.cluster().ApplyText(topology + QueuesOf(name_, options));
-  INFO(applied);
-  REQUIRE(applied.ok());
+  // Those alike that follow each other in one pool, since each is waited for.
+  for (auto first = nodes.begin(); first != nodes.end();) {
+    const auto last = std::find_if(first, nodes.end(), [&](const Amounts& amounts) { return amounts != *first; });
+    AddNodes(static_cast<int>(last - first), *first);
+    first = last;
+  }
+  ApplyQueues(ground_.api(), name_, options);
   const bool active = Eventually([&] {
     const Json queue =
         ground_.api().Get(Cat("/apis/kueue.x-k8s.io/v1beta2/namespaces/", name_, "/localqueues/jobs")).json;

@@ -22,7 +22,7 @@ using Amounts = std::map<std::string, std::string>;
 
 Amounts Gpus(int count);
 
-// YAML of a Topology, to be followed by others.
+// YAML of a Topology.
 std::string TopologyOf(const std::string& name, const std::vector<std::string>& levels);
 inline constexpr char kHostnameLabel[] = "kubernetes.io/hostname";
 
