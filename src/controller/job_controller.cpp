@@ -505,28 +505,34 @@ void JobController::Tell(Entry* entry, const std::optional<Held>& held) {
   }
   now.priority = PriorityOf(*entry).value;
   entry->told = std::move(now);
-  engine::Workload workload = entry->prepared->workload;
-  workload.active = entry->told->active;
-  workload.priority = entry->told->priority;
-  workload.preemption_gates = entry->told->preemption_gates;
-  workload.timed_out = entry->told->timed_out;
-  workload.not_before = turn.not_before;
-  if (turn.queue_time.IsSet()) workload.queue_time = turn.queue_time;
-  if (entry->claim.has_value()) {
-    // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.
-    workload.local_queue = entry->claim->record.local_queue;
-    workload.pod_sets.front().count = entry->told->pods;
-    workload.elastic = entry->told->resizes;
-    workload.growth_queue_time = entry->told->growth_queue_time;
-  }
+  engine::Workload workload = AsTold(*entry);
   if (held.has_value()) {
     workload.held = ToHeldClaim(*held);
     workload.held->preemptor_uid = QueuesAs(held->preemptor_uid);
     workload.held->pods_ready = entry->claim->pods_ready.ready();
   }
-  workload.last_eviction = PastEviction(*entry);
   TouchWorkload(*entry, Urgency::kLeisure);
   Apply(engine::WorkloadChanged{std::move(workload)});
+}
+
+engine::Workload JobController::AsTold(const Entry& entry) const {
+  const Told& told = *entry.told;
+  engine::Workload workload = entry.prepared->workload;
+  workload.active = told.active;
+  workload.priority = told.priority;
+  workload.preemption_gates = told.preemption_gates;
+  workload.timed_out = told.timed_out;
+  workload.not_before = told.not_before;
+  if (told.queue_time.IsSet()) workload.queue_time = told.queue_time;
+  workload.last_eviction = PastEviction(entry);
+  if (entry.claim.has_value()) {
+    // What runs counts where it was admitted and for what, whatever the Job says by now, until its pods are gone.
+    workload.local_queue = entry.claim->record.local_queue;
+    workload.pod_sets.front().count = told.pods;
+    workload.elastic = told.resizes;
+    workload.growth_queue_time = told.growth_queue_time;
+  }
+  return workload;
 }
 
 void JobController::Untell(Entry* entry) {

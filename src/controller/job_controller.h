@@ -253,6 +253,8 @@ class JobController final : public WorkloadSource {
   void ReconcileFree(Entry* entry);
   void ReconcileClaim(Entry* entry);
   void Tell(Entry* entry, const std::optional<Held>& held);
+  // REQUIRES: the engine was told of the Job.
+  engine::Workload AsTold(const Entry& entry) const;
   void Untell(Entry* entry);
   Priority PriorityOf(const Entry& entry) const;
   void NotePriorityEdit(Entry* entry, const Workload* before, const Workload& now);

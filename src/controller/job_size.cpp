@@ -46,7 +46,10 @@ int32_t JobController::AdmittedPods(const std::string& uid) const {
   const Claim& claim = *it->second.claim;
   const bool runs = claim.state == ClaimState::kWritten || claim.state == ClaimState::kActive;
   if (!runs || claim.eviction.has_value() || claim.record.admission.pod_sets.empty()) return 0;
-  return PodsAllowed(it->second);
+  const int32_t allowed = PodsAllowed(it->second);
+  // The record may say less already: nobody is let go any more on what is being given back.
+  const bool shrinks = claim.size_write.has_value() && !claim.size_write->grows;
+  return shrinks ? std::min(allowed, PodsOf(claim.size_write->admission)) : allowed;
 }
 
 // By the record, less what was given back since: that may be another's.
@@ -177,6 +180,7 @@ void JobController::ContinueSizeWrite(Entry* entry) {
 void JobController::EndSizeWrite(Entry* entry, Duration wait, const std::string& message) {
   const bool grows = entry->claim->size_write->grows && entry->claim->growth.has_value();
   entry->claim->size_write.reset();
+  deps_.size_changed(entry->job->meta.uid);
   if (!message.empty()) {
     spdlog::warn("the new size of a job was refused{}", JobFields(*entry->job, {{"error", message}}));
     JobEvent(*entry->job, "Warning", "ResizeRefused", "Resize", message);
@@ -212,6 +216,10 @@ void JobController::SeeSizeWritten(Entry* entry) {
     deps_.telemetry->SliceReplaced(Queue(*entry));
     entry->slice = job.record->slice;
     ReplaceSlice(entry);
+  } else if (entry->told.has_value() && entry->told->pods > PodsOf(claim.record.admission)) {
+    // The Job may ask for more again by now. What it has given back is another's all the same, and is asked for anew.
+    entry->told->pods = PodsOf(claim.record.admission);
+    Apply(engine::WorkloadChanged{AsTold(*entry)});
   }
   spdlog::info("a job was resized{}", JobFields(job, {{"clusterQueue", queue},
                                                       {"before", std::to_string(before)},
