@@ -104,8 +104,16 @@ bool JobController::KeepReserved(Entry* entry) {
     return false;
   }
   if (entry->job->deleting() || deps_.options->release) return false;
+  const bool prebuilt = !entry->job->prebuilt().empty();
+  // Its Workload names the former queue for as long as it holds quota; what was made here differs by its own queue.
+  if (const std::string_view queue = entry->job->queue_name();
+      prebuilt && !queue.empty() && queue != claim.record.local_queue) {
+    spdlog::info("a reservation is given back, its job has gone to another queue{}",
+                 JobFields(*entry->job, {{"clusterQueue", claim.record.admission.cluster_queue}}));
+    GiveBack(entry, {});
+    return false;
+  }
   if (!StillDescribes(*entry, *known)) {
-    const bool prebuilt = !entry->job->prebuilt().empty();
     if (prebuilt) Fail(entry, "OutOfSync", "The prebuilt workload is out of sync with its user job");
     GiveBack(entry, {});
     return false;

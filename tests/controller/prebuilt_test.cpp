@@ -288,6 +288,54 @@ TEST_CASE("A reservation whose Job cannot be started is given back") {
   CHECK(Reserving(world) == 0);
 }
 
+// "cq" has an AdmissionCheck that passes only after the Job has left; "other" has none, and its own quota.
+TEST_CASE("A prebuilt gang whose Job goes to another queue while checks are pending is started there, on its quota") {
+  World world;
+  Auditor auditor(&world, 4);
+  Process& muster = world.Start();
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"AdmissionCheck",
+    "metadata":{"name":"budget"},"spec":{"controllerName":"example.com/budget"}})"));
+  const Json active = {{"type", "Active"},
+                       {"status", "True"},
+                       {"reason", "Test"},
+                       {"message", ""},
+                       {"lastTransitionTime", "2026-01-01T00:00:00Z"}};
+  world.Patch("admissionchecks", "", "budget", {{"status", {{"conditions", Json::array({active})}}}}, "status");
+  world.MakeQueues("4");
+  world.Patch("clusterqueues", "", "cq",
+              {{"spec", {{"admissionChecksStrategy", {{"admissionChecks", {{{"name", "budget"}}}}}}}}});
+  world.AwaitActive("clusterqueues", "", "cq");
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ClusterQueue","metadata":{"name":"other"},
+    "spec":{"namespaceSelector":{},"queueingStrategy":"BestEffortFIFO","stopPolicy":"None","resourceGroups":[
+      {"coveredResources":["cpu"],"flavors":[{"name":"f","resources":[{"name":"cpu","nominalQuota":"4"}]}]}]}})"));
+  world.Create(Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"LocalQueue",
+    "metadata":{"name":"next","namespace":"team"},"spec":{"clusterQueue":"other","stopPolicy":"None"}})"));
+  world.AwaitActive("localqueues", "team", "next");
+  world.Create(Prebuilt(3));
+  world.Create(PrebuiltJob("train", 3, 30));
+  REQUIRE(world.RunUntil(
+      [&] { return Has(world, "QuotaReserved") && !At(Own(world), "status", "admissionChecks").empty(); }));
+  world.RunFor(std::chrono::seconds(5));
+  REQUIRE(Suspended(world, "train"));
+  REQUIRE(Reserving(world) == 1);
+  world.Patch("jobs", "team", "train", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", "next"}}}}}});
+  Json checks = At(Own(world), "status", "admissionChecks");
+  checks[0]["state"] = "Ready";
+  world.Patch("workloads", "team", kOwn, {{"status", {{"admissionChecks", checks}}}}, "status");
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "train"); }));
+  const std::string record =
+      Text(At(world.Get("jobs", "team", "train"), "metadata", "annotations", "muster.dev/admission"));
+  CHECK(Text(sim::Get(Json::parse(record), "localQueue")) == "next");
+  CHECK(Text(At(Own(world), "status", "admission", "clusterQueue")) == "other");
+  world.RunFor(std::chrono::seconds(5));
+  CHECK(Text(At(Own(world), "spec", "queueName")) == "next");
+  CHECK(Reserving(world) == 0);
+  CHECK(Reserving(world, "other") == 1);
+  REQUIRE(world.RunUntil([&] { return Condition(world, "Finished") == "True/Succeeded"; }));
+  CHECK(auditor.starts() == 1);
+  ComesToRest(world, muster);
+}
+
 TEST_CASE("A prebuilt Workload that is deleted stops its Job, which starts again with another") {
   World world;
   Auditor auditor(&world, 4);
