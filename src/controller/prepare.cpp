@@ -25,6 +25,12 @@ absl::Status CheckElastic(const Job& job) {
                                         "made with a queue name"));
 }
 
+absl::Status CheckMovable(std::string_view mark) {
+  if (mark.empty() || mark == "true" || mark == "false") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("annotation ", kMovableAnnotation, ": \"", mark, "\" must be \"true\" or \"false\""));
+}
+
 RequestContext ContextOf(const std::string& ns, const PodTemplate& pod, const Catalog& catalog,
                          const gang::RequestConfig& config) {
   RequestContext context;
@@ -109,10 +115,7 @@ Prepared PrepareWorkload(const Job& job, const Catalog& catalog, const gang::Req
   workload.gated_by = job.Annotation(kAdmissionGatedByAnnotation);
   const std::string_view movable = job.Annotation(kMovableAnnotation);
   workload.movable = movable == "true";
-  if (!movable.empty() && movable != "true" && movable != "false") {
-    out.problem.Update(absl::InvalidArgumentError(
-        Cat("annotation ", kMovableAnnotation, ": \"", movable, "\" must be \"true\" or \"false\"")));
-  }
+  out.problem.Update(CheckMovable(movable));
   const int32_t pods = original.pod_count() - ReclaimablePods(job, original);
   // Where completions follow parallelism, fewer of them would take back what has ended.
   const bool whole = CompletionsFollowParallelism(job) && job.status.ended > 0;
@@ -147,6 +150,9 @@ Prepared PrepareWorkload(const Workload& object, const engine::Admission* held, 
     workload.gated_by = gate->second;
   }
   workload.movable = IsMovable(object);
+  if (const auto mark = object.meta.annotations.find(kMovableAnnotation); mark != object.meta.annotations.end()) {
+    out.problem = CheckMovable(mark->second);
+  }
   workload.preemption_gates = ClosedGates(object.preemption_gates, object.status.preemption_gates);
   for (const PodSetTemplate& pod_set : object.templates) {
     int32_t pods = pod_set.count;
@@ -177,7 +183,10 @@ void TakeFromPrebuilt(const Job& job, const Workload& object, const Catalog& cat
   out->workload.queue_time = from.workload.queue_time;
   if (out->workload.local_queue.empty()) out->workload.local_queue = from.workload.local_queue;
   if (out->workload.gated_by.empty()) out->workload.gated_by = from.workload.gated_by;
-  out->workload.movable = out->workload.movable || from.workload.movable;
+  if (job.Annotation(kMovableAnnotation).empty()) {
+    out->workload.movable = from.workload.movable;
+    out->problem.Update(from.problem);
+  }
   if (!job.Label(kPriorityClassLabel).empty()) return;
   out->priority = from.priority;
   out->workload.priority = from.workload.priority;

@@ -30,6 +30,13 @@ const std::string& JobUidOf(const Workload& workload) {
   const auto label = workload.meta.labels.find(kJobUidLabel);
   return label == workload.meta.labels.end() ? kNone : label->second;
 }
+// Of the annotation muster.dev/movable, where it says neither yes nor no; else empty.
+std::string BadMark(const Workload& workload) {
+  const auto mark = workload.meta.annotations.find(kMovableAnnotation);
+  const bool good = mark == workload.meta.annotations.end() || mark->second.empty() || mark->second == "true" ||
+                    mark->second == "false";
+  return good ? std::string() : mark->second;
+}
 // The engine answers at once.
 constexpr Duration kDecidedWithin = std::chrono::seconds(1);
 
@@ -71,6 +78,13 @@ void WorkloadController::WorkloadChanged(std::shared_ptr<const Workload> workloa
   Entry& entry = it->second;
   if (entry.workload == nullptr) entry.queued_since = workload->meta.creation;
   Unindex(it->first, entry);
+  if (const std::string mark = BadMark(*workload);
+      !mark.empty() && (entry.workload == nullptr || BadMark(*entry.workload) != mark)) {
+    std::string why = Cat("annotation ", kMovableAnnotation, ": \"", mark,
+                          "\" must be \"true\" or \"false\"; it counts as \"false\"");
+    spdlog::warn("a mark of a workload cannot be read{}", Fields(*workload, {{"error", why}}));
+    if (leading()) Event(*workload, kWorkloadReporter, "Warning", "Misconfigured", "Read", std::move(why));
+  }
   entry.workload = workload;
   by_queue_.Add(QueueOf(*workload), it->first);
   if (const std::string& job = JobUidOf(*workload); !job.empty()) by_job_[job].insert(uid);
