@@ -113,6 +113,70 @@ TEST_CASE("A mark that says neither yes nor no is told of, and its Job is not qu
   CHECK(world.RunUntil([&] { return Started(world, "a"); }));
 }
 
+TEST_CASE("A mark of a Workload without a Job that says neither yes nor no is told of once, and counts as no") {
+  World world;
+  world.Start();
+  world.MakeQueues("6");
+  Json workload = Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
+    "metadata":{"namespace":"team","name":"w","annotations":{"muster.dev/movable":"yes"}},
+    "spec":{"active":true,"queueName":"lq","podSets":[{"name":"main","count":1,
+    "template":{"spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}]}})");
+  world.Create(workload);
+  world.RunFor(seconds(30));
+  std::vector<std::string> notes;
+  for (const Json& event : world.List("events", "team")) {
+    const bool of_it = sim::Text(At(event, "regarding", "kind")) == "Workload";
+    if (of_it && sim::Text(sim::Get(event, "reason")) == "Misconfigured") {
+      notes.push_back(sim::Text(sim::Get(event, "note")));
+      CHECK(At(event, "series").is_null());
+    }
+  }
+  CHECK(notes == std::vector<std::string>{
+                     R"(annotation muster.dev/movable: "yes" must be "true" or "false"; it counts as "false")"});
+  CHECK(ConditionOf(world.Get("workloads", "team", "w"), "Admitted") == "True/Admitted");
+}
+
+// As in Life: `x` is in r2, r1 is free again, and `hero` needs r2.
+TEST_CASE("Whether a Job with a prebuilt Workload may be moved is its own to say, else its Workload's") {
+  const std::string of_job = GENERATE("", "false");
+  const std::string of_workload = GENERATE("true", "yes");
+  CAPTURE(of_job, of_workload);
+  World world;
+  MakePlaces(world, "6");
+  Process& process = world.Start("", Defragmenting());
+  world.MakeJob("filler", 2, 3600, "lq", InRack(false));
+  REQUIRE(world.RunUntil([&] { return Started(world, "filler"); }));
+  Json workload = Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload",
+    "metadata":{"namespace":"team","name":"of-x","annotations":{}},
+    "spec":{"active":true,"queueName":"nowhere","podSets":[{"name":"main","count":2,
+    "topologyRequest":{"required":"rack"},"template":{"spec":{"restartPolicy":"Never","containers":[
+      {"name":"main","image":"work:1","resources":{"requests":{"cpu":"1"}}}]}}}]}})");
+  workload["metadata"]["annotations"]["muster.dev/movable"] = of_workload;
+  world.Create(workload);
+  Json merge = InRack(false);
+  merge["metadata"]["annotations"]["kueue.x-k8s.io/prebuilt-workload-name"] = "of-x";
+  if (!of_job.empty()) merge["metadata"]["annotations"]["muster.dev/movable"] = of_job;
+  world.MakeJob("x", 2, 3600, "lq", merge);
+  const bool bad = of_job.empty() && of_workload == "yes";
+  CHECK(world.RunUntil([&] { return Started(world, "x"); }, seconds(20)) == !bad);
+  std::string note;
+  for (const Json& event : world.List("events", "team")) {
+    if (sim::Text(sim::Get(event, "reason")) == "ErrWorkloadCompose") note = sim::Text(sim::Get(event, "note"));
+  }
+  if (bad) {
+    CHECK(note == R"(annotation muster.dev/movable: "yes" must be "true" or "false")");
+    return;
+  }
+  world.Delete("jobs", "team", "filler");
+  world.MakeJob("hero", 4, 3600, "lq", InRack(false));
+  world.RunFor(minutes(1));
+  const bool moved = of_job.empty();
+  CHECK(Started(world, "hero") == moved);
+  CHECK(Started(world, "x"));
+  CHECK(process.telemetry.preempted["cq Defragmentation"] == (moved ? 1 : 0));
+}
+
 TEST_CASE("A process that dies at any write of a move, and the one after it, bring both to their places") {
   const auto play = [](int point, sim::SimServer::Phase phase) {
     World world(static_cast<uint64_t>(point) + 1);
