@@ -227,7 +227,7 @@ TEST_CASE("a gang that is moved comes back though its new start is refused at fi
   });
   REQUIRE(admitted != cluster.last.end());
   cluster.Apply(ClaimRefused{"x", std::get<Admit>(*admitted).claim, At(130), "no"});
-  // r2 has y's four pods, and three are to come.
+  // r2 has y's four pods, and three are to come: two more have no place there yet.
   cluster.Submit(InOneRack(Gang("small", "q", 2, 5, 9)));
   CHECK(cluster.Run(At(122)).empty());
   CHECK(cluster.Run(At(130)) == Uids{"x"});
@@ -271,6 +271,54 @@ TEST_CASE("a ResourceQuota that still counts the pods of a gang that is moved ta
   quota(0);
   CHECK(cluster.Run(At(123)) == Uids{"x"});
   CHECK(cluster.RackOf("x") == "r2:3");
+}
+
+// `x` was to go to n4, and stands before `urgent` for as long as that is kept for it. Of r1 two places are left: enough
+// for `urgent`, and for nobody else.
+TEST_CASE("one that is moved and loses its place to a node that fails does not hold up its StrictFIFO queue") {
+  Racks cluster(Defragmenting(true), 100, QueueingStrategy::kStrictFIFO);
+  cluster.HalfUsed(true, true);
+  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
+  cluster.Run(At(110));
+  cluster.Run(At(120));
+  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.Stop("x");
+  cluster.Apply(NodeDeleted{"n4"});
+  cluster.SetNode("n1", "r1", 2);
+  cluster.SetNode("n2", "r1", 0);
+  cluster.Leave("x");
+  cluster.Submit(InOneRack(Gang("urgent", "q", 1, 5, 9)));
+  CHECK(cluster.Run(At(121)) == Uids{"urgent"});
+}
+
+// The pods of `x` take longer to leave than room is kept; `small` is in r1 by then.
+TEST_CASE("a gang whose time was over has others moved again") {
+  Racks cluster(Defragmenting(true));
+  cluster.HalfUsed(true, true);
+  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
+  cluster.Run(At(110));
+  cluster.Run(At(120));
+  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.Stop("x");
+  CHECK(cluster.Run(At(120 + 900)).empty());
+  // r2 has y's four pods, and three are to come: two more have no place there yet.
+  cluster.Submit(Movable(InOneRack(Gang("small", "q", 2, 5))));
+  REQUIRE(cluster.Run(At(1030)) == Uids{"small"});
+  REQUIRE(cluster.RackOf("small") == "r1:2");
+  cluster.SetNode("n5", "r2", 2);
+  cluster.Leave("x");
+  CHECK(cluster.Run(At(1100)) == Uids{"x"});
+  // Whoever is in its way by now has a place in r2.
+  bool started = false;
+  for (int64_t now = 1101; now < 1110 && !started; ++now) {
+    cluster.LeaveAll();
+    cluster.Run(At(now));
+    started = cluster.PlaceOf("hero") == Place::kHolding;
+  }
+  CHECK(started);
+  CHECK(cluster.RackOf("hero") == "r1:8");
+  CHECK(cluster.RackOf("x") == "r2:3");
+  CHECK(cluster.RackOf("small") == "r2:2");
 }
 
 TEST_CASE("one that asks for more pods while it is moved is kept no room of no use") {
