@@ -80,10 +80,14 @@ void ApplyQueues(ApiClient& api, const std::string& name, const TeamOptions& opt
                                    {"PREEMPTION", options.preemption},
                                    {"COVERED", absl::StrJoin(options.quota, ", ", resource)},
                                    {"QUOTAS", absl::StrJoin(options.quota, ", ", quota)}});
-    const ApiResponse response =
-        api.Call("PATCH", path + "?fieldManager=team&force=true", text, "application/apply-patch+yaml");
+    // The API server may not serve a kind yet, right after it has taken its definition.
+    ApiResponse response;
+    const bool applied = Eventually([&] {
+      response = api.Call("PATCH", path + "?fieldManager=team&force=true", text, "application/apply-patch+yaml");
+      return response.ok();
+    });
     INFO(response.text);
-    REQUIRE(response.ok());
+    REQUIRE(applied);
   };
   const std::string kueue = "/apis/kueue.x-k8s.io/v1beta2/";
   if (options.racks) apply(Cat(kueue, "topologies/", name), TopologyOf(name, {kRackLabel, kHostnameLabel}));
