@@ -79,6 +79,14 @@ class Racks : public Cluster {
     REQUIRE(RackOf("x") == "r1:3");
     REQUIRE(RackOf("y") == "r2:4");
   }
+  // And `x` has been told to go for `hero`, which needs a whole rack.
+  void MoveX() {
+    HalfUsed(true, true);
+    Submit(InOneRack(Gang("hero", "q", 8, 4)));
+    Run(At(110));
+    Run(At(120));
+    REQUIRE(Preempted() == Uids{"x for hero"});
+  }
 };
 
 }  // namespace
@@ -208,11 +216,7 @@ TEST_CASE("whoever preempts by policy goes on doing so, and moves nobody") {
 TEST_CASE("a gang that is moved comes back though its new start is refused at first, or its mover is gone") {
   const bool gone = GENERATE(false, true);
   Racks cluster(Defragmenting(true));
-  cluster.HalfUsed(true, true);
-  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
-  cluster.Run(At(110));
-  cluster.Run(At(120));
-  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.MoveX();
   if (gone) {
     cluster.Finish("hero");
     cluster.LeaveAll();
@@ -277,11 +281,7 @@ TEST_CASE("a ResourceQuota that still counts the pods of a gang that is moved ta
 // for `urgent`, and for nobody else.
 TEST_CASE("one that is moved and loses its place to a node that fails does not hold up its StrictFIFO queue") {
   Racks cluster(Defragmenting(true), 100, QueueingStrategy::kStrictFIFO);
-  cluster.HalfUsed(true, true);
-  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
-  cluster.Run(At(110));
-  cluster.Run(At(120));
-  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.MoveX();
   cluster.Stop("x");
   cluster.Apply(NodeDeleted{"n4"});
   cluster.SetNode("n1", "r1", 2);
@@ -294,11 +294,7 @@ TEST_CASE("one that is moved and loses its place to a node that fails does not h
 // The pods of `x` take longer to leave than room is kept; `small` is in r1 by then.
 TEST_CASE("a gang whose time was over has others moved again") {
   Racks cluster(Defragmenting(true));
-  cluster.HalfUsed(true, true);
-  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
-  cluster.Run(At(110));
-  cluster.Run(At(120));
-  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.MoveX();
   cluster.Stop("x");
   CHECK(cluster.Run(At(120 + 900)).empty());
   // r2 has y's four pods, and three are to come: two more have no place there yet.
@@ -323,11 +319,7 @@ TEST_CASE("a gang whose time was over has others moved again") {
 
 TEST_CASE("one that asks for more pods while it is moved is kept no room of no use") {
   Racks cluster(Defragmenting(true));
-  cluster.HalfUsed(true, true);
-  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
-  cluster.Run(At(110));
-  cluster.Run(At(120));
-  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.MoveX();
   cluster.Stop("x");
   cluster.Submit(Movable(InOneRack(Gang("x", "q", 6, 1))));
   cluster.Leave("x");
@@ -340,11 +332,7 @@ TEST_CASE("one that asks for more pods while it is moved is kept no room of no u
 
 TEST_CASE("what is kept for one that is moved ends with its time, and with its claim") {
   Racks cluster(Defragmenting(true));
-  cluster.HalfUsed(true, true);
-  cluster.Submit(InOneRack(Gang("hero", "q", 8, 4)));
-  cluster.Run(At(110));
-  cluster.Run(At(120));
-  REQUIRE(cluster.Preempted() == Uids{"x for hero"});
+  cluster.MoveX();
   cluster.Submit(InOneRack(Gang("small", "q", 4, 5)));
   REQUIRE(cluster.Run(At(121)).empty());
   // It has ended while it was being stopped.
