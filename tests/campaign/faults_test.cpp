@@ -64,19 +64,13 @@ constexpr Kind kKinds[] = {{"start", StartPatch},
 
 // One write to fail in one way, in a namespace of its own.
 struct Case {
-  enum class Phase : uint8_t { kStarts, kStops, kGoesOn };
+  enum class Phase : uint8_t { kStarts, kStops, kStartsAgain, kEnds };
 
   std::string ns;
   Stop stop = Stop::kNever;
   FaultProxy::RuleId rule = 0;
-  Phase phase = Phase::kGoesOn;
+  Phase phase = Phase::kEnds;
 };
-
-// A victim runs on for as long as the write that stops it hangs.
-std::string RunSeconds(Stop stop) {
-  if (stop == Stop::kNever) return "1";
-  return stop == Stop::kPreempted ? "40" : "12";
-}
 
 std::vector<Case> Prepare(World& world) {
   std::vector<Case> cases;
@@ -88,32 +82,43 @@ std::vector<Case> Prepare(World& world) {
         world.PatchClusterQueue(ns, R"({"preemption": {"withinClusterQueue": "LowerPriority"}})");
       }
       cases.push_back({ns, kind.stop, world.proxy().Add(kind.match(ns, "it"), way.fault, 0, way.count),
-                       kind.stop == Stop::kNever ? Case::Phase::kGoesOn : Case::Phase::kStarts});
+                       kind.stop == Stop::kNever ? Case::Phase::kEnds : Case::Phase::kStarts});
     }
   }
   return cases;
 }
 
-// Whoever is to be stopped is stopped while it runs, and let go once it is restored; a victim, once its preemptor has
-// ended.
-bool Drive(World& world, std::vector<Case>& cases) {
-  for (Case& c : cases) {
-    const Json job = world.watched().Job(c.ns, "it");
-    if (c.phase == Case::Phase::kStarts && job.At("status/ready").Int() == 2) {
-      if (c.stop == Stop::kPreempted) {
-        // For long enough that the victim is restored before its next start, which would do that as well.
-        world.Submit(c.ns, {.name = "next", .pods = 2, .run_seconds = "15", .priority = kUrgent});
-        c.phase = Case::Phase::kGoesOn;
-        continue;
+// Whoever is to be stopped is stopped while it runs, and may start again once it is restored: the next start would do
+// that as well.
+void Drive(World& world, Case& c) {
+  const auto runs = [&](const char* job) {
+    const Json seen = world.watched().Job(c.ns, job);
+    return !seen.At("spec/suspend").Bool(true) && seen.At("status/ready").Int() == 2;
+  };
+  const bool preempted = c.stop == Stop::kPreempted;
+  switch (c.phase) {
+    case Case::Phase::kStarts:
+      if (!runs("it")) return;
+      if (preempted) {
+        world.Submit(c.ns, {.name = "next", .pods = 2, .run_seconds = kUntilLet, .priority = kUrgent});
+      } else {
+        world.Drain(c.ns);
       }
-      world.Drain(c.ns);
       c.phase = Case::Phase::kStops;
-    } else if (c.phase == Case::Phase::kStops && world.Restored(c.ns, "it")) {
-      world.Reopen(c.ns);
-      c.phase = Case::Phase::kGoesOn;
-    }
+      return;
+    case Case::Phase::kStops:
+      if (!world.Restored(c.ns, "it") || (preempted && !runs("next"))) return;
+      preempted ? world.LetEnd(c.ns, "next") : world.Reopen(c.ns);
+      c.phase = Case::Phase::kStartsAgain;
+      return;
+    case Case::Phase::kStartsAgain:
+      if (!runs("it")) return;
+      world.LetEnd(c.ns, "it");
+      c.phase = Case::Phase::kEnds;
+      return;
+    case Case::Phase::kEnds:
+      return;
   }
-  return std::all_of(cases.begin(), cases.end(), [](const Case& c) { return c.phase == Case::Phase::kGoesOn; });
 }
 
 void Judge(World& world, const Case& c, const std::string& metrics) {
@@ -145,11 +150,14 @@ TEST_CASE("Every write may fail in every way: every Job ends, and none starts tw
   world.MakeClass(kUrgent, 1);
   std::vector<Case> cases = Prepare(world);
   for (const Case& c : cases) {
-    world.Submit(c.ns, {.name = "it", .pods = 2, .run_seconds = RunSeconds(c.stop)});
+    world.Submit(c.ns, {.name = "it", .pods = 2, .run_seconds = c.stop == Stop::kNever ? "1" : kUntilLet});
     // Has room only when the other has gone.
     if (c.stop != Stop::kPreempted) world.Submit(c.ns, {.name = "next", .pods = 2});
   }
-  REQUIRE(world.Await([&] { return Drive(world, cases); }));
+  REQUIRE(world.Await([&] {
+    for (Case& c : cases) Drive(world, c);
+    return std::all_of(cases.begin(), cases.end(), [](const Case& c) { return c.phase == Case::Phase::kEnds; });
+  }));
   for (const Case& c : cases) REQUIRE(world.AwaitEnd(c.ns));
   std::vector<std::string> namespaces;
   for (const Case& c : cases) namespaces.push_back(c.ns);
@@ -165,7 +173,7 @@ TEST_CASE("Writes of the lease may fail in every way, and while nobody leads gan
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("lease", 4);
-  world.Submit("lease", {.name = "runs", .pods = 2, .run_seconds = "20"});
+  world.Submit("lease", {.name = "runs", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("lease", "runs"); }));
   int i = 0;
   std::vector<Way> ways = Ways();
@@ -188,6 +196,7 @@ TEST_CASE("Writes of the lease may fail in every way, and while nobody leads gan
   world.Submit("lease", {.name = "meanwhile", .pods = 2});
   REQUIRE(world.Await([&] { return world.restarts() > restarts; }));
   world.proxy().Remove(rule);
+  world.LetEnd("lease", "runs");
   REQUIRE(world.AwaitEnd("lease"));
   world.CheckRecount({"lease"});
   CHECK(world.watched().Starts("lease", "runs") == 1);
@@ -233,10 +242,11 @@ TEST_CASE("While the API server cannot be reached nothing is lost") {
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("away", 4);
-  world.Submit("away", {.name = "runs", .pods = 2, .run_seconds = "6"});
+  world.Submit("away", {.name = "runs", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("away", "runs"); }));
   world.proxy().StopListening();
   for (int i = 0; i < 4; ++i) world.Submit("away", {.name = Cat("job-", i), .pods = 2});
+  world.LetEnd("away", "runs");
   REQUIRE(world.Await([&] { return world.Ended("away", "runs"); }));
   REQUIRE(world.proxy().ListenAgain().ok());
   REQUIRE(world.AwaitEnd("away"));

@@ -78,6 +78,12 @@ class Killing {
         world_.Reopen(Ns(write));
       }
     }
+    for (const Write& write : writes_) {
+      if (!write.stops) continue;
+      INFO(Ns(write));
+      REQUIRE(world_.Await([&] { return world_.Running(Ns(write), "it"); }));
+      world_.LetEnd(Ns(write), "it");
+    }
     for (const Write& write : writes_) REQUIRE(world_.AwaitEnd(Ns(write)));
   }
 
@@ -111,7 +117,7 @@ class Killing {
   void Prepare(const Write& write) {
     world_.MakeQueue(Ns(write), 2);
     Hold(write.match(Ns(write), "it"), write.skip);
-    if (write.stops) Submit(write, "15");
+    if (write.stops) Submit(write, kUntilLet);
   }
 
   void Submit(const Write& write, const char* run_seconds) {

@@ -26,7 +26,7 @@ TEST_CASE("A Job that is relabelled between decision and write starts in the que
   world.MakeLocalQueue("relabel", "other");
   REQUIRE(world.Await([&] { return World::Leads(world.muster()); }));
   const FaultProxy::RuleId rule = world.proxy().Add(StartPatch("relabel", "it"), cluster::Hold());
-  world.Submit("relabel", {.name = "it", .pods = 2, .run_seconds = "3"});
+  world.Submit("relabel", {.name = "it", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.proxy().Hits(rule) == 1; }));
   REQUIRE(
       world.user()
@@ -38,6 +38,7 @@ TEST_CASE("A Job that is relabelled between decision and write starts in the que
       cluster::Json::Parse(world.Job("relabel", "it").At("metadata/annotations")["muster.dev/admission"].Str());
   REQUIRE(record.ok());
   CHECK((*record)["localQueue"].Str() == "other");
+  world.LetEnd("relabel", "it");
   REQUIRE(world.AwaitEnd("relabel"));
   CHECK(world.watched().Starts("relabel", "it") == 1);
   CHECK(world.Workload("relabel", "it").At("spec/queueName").Str() == "other");
@@ -56,7 +57,7 @@ TEST_CASE("A user who suspends a running gang gets it started again, a bounded n
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("suspend", 2);
-  world.Submit("suspend", {.name = "it", .pods = 2, .run_seconds = "600"});
+  world.Submit("suspend", {.name = "it", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("suspend", "it"); }));
   world.Submit("suspend", {.name = "next", .pods = 2});
   for (int i = 1; i <= 4; ++i) {
@@ -87,13 +88,13 @@ TEST_CASE("A paused leader that wakes after the takeover writes nothing") {
   const Run run(Lease::kHasty);
   world.MakeQueue("paused", 4);
   REQUIRE(world.Await([&] { return World::Leads(world.muster()); }));
-  world.Submit("paused", {.name = "runs", .pods = 2, .run_seconds = "10"});
+  world.Submit("paused", {.name = "runs", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("paused", "runs"); }));
   const auto standby = world.StartAnother(Lease::kHasty);
   REQUIRE(standby->AwaitReady());
   // A start that left and never arrived: it comes through much later, and would pass every test but one.
   const FaultProxy::RuleId rule = world.proxy().Add(StartPatch("paused", "late"), cluster::Hold());
-  world.Submit("paused", {.name = "late", .pods = 2, .run_seconds = "4"});
+  world.Submit("paused", {.name = "late", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.proxy().AwaitHits(rule));
   CHECK_FALSE(World::Leads(*standby));
 
@@ -115,6 +116,7 @@ TEST_CASE("A paused leader that wakes after the takeover writes nothing") {
     CHECK(seen.status != 200);
   }
   CHECK(World::Leads(*standby));
+  for (const char* job : {"runs", "late"}) world.LetEnd("paused", job);
   for (const char* job : {"runs", "late", "job-0", "job-1", "job-2", "job-3"}) {
     INFO(job);
     CHECK(cluster::Eventually([&] { return world.Ended("paused", job); }, seconds(120)));
@@ -146,13 +148,15 @@ TEST_CASE("Without its policies Muster says so, and Jobs that run without leave 
     CHECK(world.muster().Health("/readyz") == 200);  // the rest of its work goes on
     CHECK(world.muster().Metric("muster_standing_problems") >= 2);
     // Nobody suspends these before their pods begin, and the second has no room.
-    world.Submit("policies", {.name = "first", .pods = 2, .run_seconds = "15", .suspend = false});
+    world.Submit("policies", {.name = "first", .pods = 2, .run_seconds = kUntilLet, .suspend = false});
     REQUIRE(world.Await([&] { return world.watched().Starts("policies", "first") == 1; }));
     world.Submit("policies", {.name = "second", .pods = 2, .suspend = false});
     REQUIRE(world.Await([&] { return world.Waiting("policies", "second"); }));
     // A user who starts it by hand does not get far either.
     REQUIRE(world.user().MergePatch(JobPath("policies", "second"), R"({"spec": {"suspend": false}})").ok());
     REQUIRE(world.Await([&] { return world.Waiting("policies", "second"); }));
+    REQUIRE(world.Await([&] { return world.Running("policies", "first"); }));
+    world.LetEnd("policies", "first");
     REQUIRE(world.AwaitEnd("policies"));
     world.CheckRecount({"policies"});
     CHECK(world.watched().Starts("policies", "first") == 1);

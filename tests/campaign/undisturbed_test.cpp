@@ -33,10 +33,12 @@ TEST_CASE("A Job that fits is started by one write, and its whole life takes fiv
   const Run run(Lease::kHasty);
   world.MakeQueue("calm", 4);
   // Of several pods one may end before the others: what it gives back takes one more.
-  world.Submit("calm", {.name = "fits", .pods = 1, .run_seconds = "3"});
+  world.Submit("calm", {.name = "fits", .pods = 1, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Condition("calm", "fits", "Admitted")["status"].Str() == "True"; }));
   CHECK(world.Condition("calm", "fits", "QuotaReserved")["reason"].Str() == "QuotaReserved");
   CHECK(world.Condition("calm", "fits", "Admitted")["reason"].Str() == "Admitted");
+  REQUIRE(world.Await([&] { return world.Condition("calm", "fits", "PodsReady")["status"].Str() == "True"; }));
+  world.LetEnd("calm", "fits");
   REQUIRE(world.AwaitEnd("calm"));
   REQUIRE(world.Await([&] { return world.Condition("calm", "fits", "Finished")["status"].Str() == "True"; }));
   CHECK(world.Condition("calm", "fits", "Finished")["reason"].Str() == "Succeeded");
@@ -56,7 +58,7 @@ TEST_CASE("With room for one Job the second waits, is told why, and starts when 
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("pair", 4);
-  world.Submit("pair", {.name = "first", .pods = 3, .run_seconds = "8"});
+  world.Submit("pair", {.name = "first", .pods = 3, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("pair", "first"); }));
   world.Submit("pair", {.name = "second", .pods = 2});
   REQUIRE(world.Await([&] { return !world.Condition("pair", "second", "QuotaReserved").IsNull(); }));
@@ -67,6 +69,7 @@ TEST_CASE("With room for one Job the second waits, is told why, and starts when 
   CHECK_THAT(waits["message"].Str(), Catch::Contains("insufficient unused quota for nvidia.com/gpu in flavor h100, "
                                                      "1 more needed"));
   CHECK(world.Waiting("pair", "second"));
+  world.LetEnd("pair", "first");
   REQUIRE(world.AwaitEnd("pair"));
   CHECK(world.watched().Starts("pair", "first") == 1);
   CHECK(world.watched().Starts("pair", "second") == 1);
@@ -165,7 +168,7 @@ TEST_CASE("A stop takes two writes of the Job") {
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("stop", 2);
-  world.Submit("stop", {.name = "it", .pods = 2, .run_seconds = "6"});
+  world.Submit("stop", {.name = "it", .pods = 2, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("stop", "it"); }));
   world.Drain("stop");
   REQUIRE(world.Await([&] { return world.Restored("stop", "it"); }));
@@ -174,6 +177,8 @@ TEST_CASE("A stop takes two writes of the Job") {
   CHECK(evicted["status"].Str() == "True");
   CHECK(evicted["reason"].Str() == "ClusterQueueStopped");
   world.Reopen("stop");
+  REQUIRE(world.Await([&] { return world.Running("stop", "it"); }));
+  world.LetEnd("stop", "it");
   REQUIRE(world.AwaitEnd("stop"));
   world.CheckRecount({"stop"});
   const std::map<std::string, int> writes = world.Writes("stop");

@@ -301,6 +301,15 @@ void World::Submit(const std::string& ns, const JobSpec& spec) {
                                                 spec.suspend ? "true" : "false", priority)));
 }
 
+void World::LetEnd(const std::string& ns, const std::string& name) {
+  const std::string pods = Cat("/api/v1/namespaces/", ns, "/pods");
+  const Json list = admin().Get(Cat(pods, "?labelSelector=batch.kubernetes.io%2Fjob-name%3D", name)).json;
+  for (const Json& pod : list["items"].Items()) {
+    Must(admin().MergePatch(Cat(pods, "/", pod.At("metadata/name").Str()),
+                            R"({"metadata": {"annotations": {"muster.dev/run-seconds": "0"}}})"));
+  }
+}
+
 Json World::Job(const std::string& ns, const std::string& name) { return admin().Get(Cat(Jobs(ns), "/", name)).json; }
 
 bool World::Ended(const std::string& ns, const std::string& name) { return Has(Job(ns, name), "Complete"); }

@@ -58,6 +58,9 @@ class JobWatch {
   std::unique_ptr<ApiClient::Watch> watch_;
 };
 
+// A Job that runs until World::LetEnd: what happens meanwhile may take as long as the machine needs.
+inline constexpr const char* kUntilLet = "36000";
+
 struct JobSpec {
   std::string name;
   int pods = 1;  // of one GPU each
@@ -121,6 +124,8 @@ class World {
   }
   void Reopen(const std::string& cluster_queue) { PatchClusterQueue(cluster_queue, R"({"stopPolicy": "None"})"); }
   void Submit(const std::string& ns, const JobSpec& spec);
+  // The pods that the Job has end by themselves, at once.
+  void LetEnd(const std::string& ns, const std::string& name);
 
   Json Job(const std::string& ns, const std::string& name);
   bool Ended(const std::string& ns, const std::string& name);

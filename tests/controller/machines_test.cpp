@@ -99,6 +99,38 @@ TEST_CASE("A stranger's pod in the room of a gang that has started: it waits for
   CHECK(Suspended(world, "train") == !goes);
 }
 
+// What a kubelet writes of its node every few minutes, and whoever labels nodes for other reasons.
+TEST_CASE("Heartbeats of nodes make nobody look at anything") {
+  World world;
+  world.MakeQueues("100");
+  MakeNode(world, "n1", "r", 2);
+  Process& muster = world.Start("", WithMachines());
+  world.MakeJob("waits", 3, 600);
+  REQUIRE(world.RunUntil([&] { return Waits(world, "waits", "2 of 3 pods have a place"); }));
+  world.RunFor(std::chrono::minutes(2));
+  const int attempts = muster.telemetry.attempts;
+  const int writes = muster.telemetry.writes;
+  const auto ready = [](const std::string& heartbeat) {
+    Json condition = Json::parse(R"({"type":"Ready","status":"True"})");
+    condition["lastHeartbeatTime"] = heartbeat;
+    return Json{{"status",
+                 {{"conditions", Json::array({condition})},
+                  {"images", Json::array({{{"names", {"train:" + heartbeat}}, {"sizeBytes", 7}}})}}}};
+  };
+  for (int minute = 10; minute < 60; ++minute) {
+    world.Patch("nodes", "", "n1", ready("2026-01-01T00:" + std::to_string(minute) + ":00Z"), "status");
+    world.RunFor(seconds(1));
+  }
+  CHECK(muster.telemetry.attempts == attempts);
+  CHECK(muster.telemetry.writes == writes);
+  // As soon as there is news in one of them:
+  Json news = ready("2026-01-01T01:00:00Z");
+  news["status"]["allocatable"] = {{"cpu", "3"}, {"pods", "100"}};
+  world.Patch("nodes", "", "n1", news, "status");
+  REQUIRE(world.RunUntil([&] { return !Suspended(world, "waits"); }));
+  CHECK(muster.telemetry.attempts > attempts);
+}
+
 // It starts anew with each process, so that one which is new does not stop what it has only just seen.
 TEST_CASE("A process that finds a stranded gang gives it the whole time") {
   World world;

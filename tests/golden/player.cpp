@@ -128,16 +128,8 @@ void Player::Advance(const Objects& seen) {
   NextStep({});
 }
 
-// What runs for a limited time, or waits for one, is shown for a moment only.
 std::chrono::milliseconds Player::Still() const {
-  for (const Json& workload : At(step(), "then", "workloads")) {
-    const bool runs = sim::HasCondition(workload, "Admitted") && Flag(At(workload, "spec", "active"));
-    const bool limited = !At(workload, "spec", "maximumExecutionTimeSeconds").is_null() ||
-                         (!ConfigOf(recording_).empty() && !sim::HasCondition(workload, "PodsReady"));
-    if (runs && limited) return pace_.still / 4;
-    if (At(workload, "status", "requeueState", "requeueAt").is_string()) return pace_.still / 4;
-  }
-  return pace_.still;
+  return IsMoment(recording_, step()) ? pace_.still / 4 : pace_.still;
 }
 
 void Player::NextStep(const std::vector<std::string>& differences) {

@@ -1,5 +1,6 @@
 #include "recordings.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 
@@ -38,5 +39,21 @@ std::string ConfigOf(const Json& recording) {
 }
 
 bool HasJobController(const Json& recording) { return Text(Get(recording, "jobController")) == "real"; }
+
+bool IsMoment(const Json& recording, const Json& step) {
+  const bool starts_in_time = !ConfigOf(recording).empty();
+  const Json& workloads = At(step, "then", "workloads");
+  return std::any_of(workloads.begin(), workloads.end(), [&](const Json& workload) {
+    if (At(workload, "status", "requeueState", "requeueAt").is_string()) return true;
+    if (!sim::HasCondition(workload, "Admitted") || !Flag(At(workload, "spec", "active"))) return false;
+    return !At(workload, "spec", "maximumExecutionTimeSeconds").is_null() ||
+           (starts_in_time && !sim::HasCondition(workload, "PodsReady"));
+  });
+}
+
+bool HasMoments(const Json& recording) {
+  const Json& steps = Get(recording, "steps");
+  return std::any_of(steps.begin(), steps.end(), [&](const Json& step) { return IsMoment(recording, step); });
+}
 
 }  // namespace muster::golden

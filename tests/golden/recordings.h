@@ -26,4 +26,8 @@ std::string ConfigOf(const Json& recording);
 // The job controller and the scheduler worked on it; in the others the recording plays the job controller.
 bool HasJobController(const Json& recording);
 
+// What the step leaves behind is shown for a moment only: it runs for a limited time, or waits for one.
+bool IsMoment(const Json& recording, const Json& step);
+bool HasMoments(const Json& recording);
+
 }  // namespace muster::golden

@@ -72,7 +72,7 @@ TEST_CASE("A node that is lost between decision and binding, without another: th
     team.Create("pair", {.pods = 2, .each = Gpus(4)});
     REQUIRE(Eventually([&] { return team.Nodes("pair").size() == 2; }));
     team.DeleteNode(1);
-    REQUIRE(Eventually([&] { return Lacking(team, "lost") == 1; }, std::chrono::seconds(2)));
+    REQUIRE(Eventually([&] { return Lacking(team, "lost") == 1; }, std::chrono::seconds(20)));
   }
   CheckStoppedOnce(&team, "pair", "1 of 2 pods have a place");
   CHECK(Lacking(team, "lost") == 0);
