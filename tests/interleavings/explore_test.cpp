@@ -2,8 +2,8 @@
 //
 // Two operations: all orders, up to such that differ only in steps that commute. Where two threads do two each, where
 // somebody does two that are published for others first, and for three threads: as many orders as each case states,
-// many more with MUSTER_LONG, depth first; what was not run to the end is then named. Under AddressSanitizer a snapshot
-// that is read after it was freed ends the run.
+// many more with MUSTER_LONG, depth first; what was not run to the end is then named. Under AddressSanitizer, where a
+// snapshot that is read after it was freed ends the run, as many as one in ten of them.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -138,8 +138,9 @@ Explored ExploreActs(const std::vector<const Act*>& acts, MachineBookOptions opt
 
 const bool is_long = std::getenv("MUSTER_LONG") != nullptr;
 
+constexpr bool kAll = MUSTER_ONE_OF == 1;  // orders are explored, where they can be
 // As many orders as are run, where all are too many.
-uint64_t OrdersMax(uint64_t in_short) { return is_long ? 100'000 : in_short; }
+uint64_t OrdersMax(uint64_t in_short) { return (is_long ? 100'000 : in_short) / MUSTER_ONE_OF; }
 
 TEST_CASE("All orders of any two operations are linearizable", "[explore]") {
   uint64_t orders = 0;
@@ -157,7 +158,7 @@ TEST_CASE("All orders of any two operations are linearizable", "[explore]") {
         INFO(Acts()[a].name << " and " << Acts()[b].name << ", patience " << patience << ": " << explored.orders
                             << " orders, " << explored.redundant << " broken off, " << explored.steps << " steps");
         CHECK(wrong.empty());
-        if (!many || (is_long && !too_many)) CHECK(explored.all);
+        if (kAll && (!many || (is_long && !too_many))) CHECK(explored.all);
         if (is_long && !explored.all) {
           WARN("not all orders: " << Acts()[a].name << " and " << Acts()[b].name << ", patience " << patience);
         }
@@ -165,7 +166,7 @@ TEST_CASE("All orders of any two operations are linearizable", "[explore]") {
       }
     }
   }
-  CHECK(orders > 20'000);
+  CHECK(orders > 20'000 / MUSTER_ONE_OF);
 }
 
 // Two chunks, of which each thread has one: it holds a claim in both books there, and a planned one.
@@ -242,9 +243,10 @@ TEST_CASE("All orders of any two operations in different chunks are linearizable
             };
             return program;
           },
-          20'000);
+          OrdersMax(20'000));
       INFO(a.name << " and " << b.name << ": " << explored.orders << " orders, " << rebased << " rebased");
       CHECK(wrong.empty());
+      if (!kAll) continue;
       CHECK(explored.all);
       // In some order either of them loses, and in that its chunk stands as it was.
       if (a.changes && b.changes) CHECK(rebased > 1);
@@ -274,7 +276,7 @@ TEST_CASE("Orders of three operations are linearizable", "[explore]") {
     const std::string names = triple[0]->name + ", " + triple[1]->name + ", " + triple[2]->name;
     INFO(names << ": " << explored.orders);
     CHECK(wrong.empty());
-    CHECK(explored.all == (of_all > 0 && of_all <= orders_max));
+    if (kAll) CHECK(explored.all == (of_all > 0 && of_all <= orders_max));
     if (explored.all) CHECK(explored.orders + explored.redundant == of_all);
     if (is_long && !explored.all) WARN("not all orders: " << names);
   }

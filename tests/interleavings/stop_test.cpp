@@ -161,9 +161,9 @@ template <typename BookType>
 Tried StopEverywhere(MachineBookOptions options, const Stops& stops) {
   Tried tried;
   bool first_in_time = true;  // it was stopped before the others were done
-  for (uint64_t stop_first = 0; first_in_time; ++stop_first) {
+  for (uint64_t stop_first = 0; first_in_time; stop_first += MUSTER_ONE_OF) {
     bool second_in_time = true;
-    for (uint64_t stop_second = 0; second_in_time; ++stop_second) {
+    for (uint64_t stop_second = 0; second_in_time; stop_second += MUSTER_ONE_OF) {
       int64_t free = 0;
       const Program program = MakeProgram<BookType>(options, stops.work, &free);
       const Ran ran = explore::Run(program, Turns(stops, stop_first, stop_second));
@@ -194,7 +194,7 @@ TEST_CASE("Stop any thread at any step: all others still complete", "[stop]") {
       const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, {work, thread, std::nullopt, in_turn});
       INFO("work " << static_cast<int>(work) << (in_turn ? ", in turn" : "") << ", patience " << patience << ", thread "
                    << thread << ": " << tried.runs << " runs");
-      CHECK(tried.runs > 20);
+      CHECK(tried.runs > 20 / MUSTER_ONE_OF);
       CHECK(tried.stuck == 0);
       CHECK(tried.wrong == 0);
     }
@@ -210,7 +210,7 @@ TEST_CASE("Stop any two threads at any steps: the third still completes", "[stop
     const Tried tried = StopEverywhere<ExploredBook>({patience, 1, 0}, {work, 0, 1, in_turn});
     INFO("work " << static_cast<int>(work) << (in_turn ? ", in turn" : "") << ", patience " << patience << ": "
                  << tried.runs << " runs");
-    CHECK(tried.runs > 400);
+    CHECK(tried.runs > 400 / (MUSTER_ONE_OF * MUSTER_ONE_OF));
     CHECK(tried.stuck == 0);
     CHECK(tried.wrong == 0);
   }
