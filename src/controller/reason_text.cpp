@@ -187,6 +187,7 @@ std::string PodSetText(const Obstacle& o) {
     case ObstacleKind::kRuntimeClassMissing:
     case ObstacleKind::kOriginalQueue:
     case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kGivesWay:
     case ObstacleKind::kResourceQuota:
     case ObstacleKind::kResourceQuotaUnset:
     case ObstacleKind::kChecksPending:
@@ -253,6 +254,8 @@ std::string WholeText(const Obstacle& o) {
                  ", and its LocalQueue leads elsewhere");
     case ObstacleKind::kPodsNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
+    case ObstacleKind::kGivesWay:
+      return Cat("The workload that it was moved for, ", o.object, ", gets its nodes first");
     case ObstacleKind::kChecksPending:
       return Cat("quota is reserved in ClusterQueue ", o.object, ", and ",
                  o.names.size() == 1 ? "this check is" : "these checks are", " not ready: ", Joined(o.names));
@@ -495,7 +498,9 @@ std::string WaitText(const Reason& reason, const Obstacle& o) {
     case WaitCode::kOutsideLimitRange:
       return FieldText(o);
     case WaitCode::kPodsNotReady:
-      return Cat("it fits, but the pods of ", BlockersText(reason.blockers), " are not ready yet");
+      return o.kind == ObstacleKind::kGivesWay
+                 ? Cat("it was moved for ", BlockersText(reason.blockers), ", whose pods go to their nodes first")
+                 : Cat("it fits, but the pods of ", BlockersText(reason.blockers), " are not ready yet");
     case WaitCode::kResourceQuota:
       return ResourceQuotaText(o);
     case WaitCode::kDeactivated:

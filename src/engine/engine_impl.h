@@ -223,6 +223,14 @@ class EngineSet::Impl final : private PassHost {
   // Somebody was evicted for it, as the victim's objects show.
   void NotePromise(const std::string& preemptor_uid, WallTime eviction);
 
+  // ---- those that were moved, and start after the one they were moved for (giving_way.cpp)
+  bool GiveWay(WorkloadState* workload) override;
+  // For whom; null: for nobody, or no longer.
+  const WorkloadState* GivesWayTo(const WorkloadState& workload) const;
+  std::shared_ptr<const Reason> ReasonToGiveWay(const WorkloadState& workload) const;
+  // Those wait in their turn again who need not do so any more.
+  void EndGivingWay();
+
   // ---- more and fewer pods of elastic workloads (growth.cpp)
   // To be called whenever what it holds, or should hold, may have changed; what follows from that happens once no pass
   // is under way.
@@ -357,7 +365,8 @@ class EngineSet::Impl final : private PassHost {
   StringMap<absl::btree_set<WorkloadState*, ByUid>> victims_of_;
   // By preemptor: when it last evicted anybody, if it has not started since. It need not be known.
   StringMap<WallTime> promises_;
-  std::vector<Decision>* decisions_ = nullptr;  // of the pass under way
+  absl::btree_set<WorkloadState*, ByUid> gives_way_;  // that wait aside
+  std::vector<Decision>* decisions_ = nullptr;        // of the pass under way
   WallTime now_;
   uint64_t run_ = 0;  // of one pass or more
   uint64_t pass_ = 0;

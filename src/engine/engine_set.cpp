@@ -322,6 +322,7 @@ PassResult EngineSet::Impl::RunOnePass(WallTime now) {
   WakeByNamespaceQuotas();
   ReplacePlaces(&result.decisions);
   FollowLackingPlaces();
+  EndGivingWay();
   StopLackingPlaces();
   IssueEvictions(&result.decisions);
   ReplacePlaces(&result.decisions);  // of those who stay after all

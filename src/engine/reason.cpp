@@ -124,6 +124,7 @@ WaitCode CodeOf(const Obstacle& obstacle) {
     case ObstacleKind::kOriginalQueue:
       return WaitCode::kOriginalQueue;
     case ObstacleKind::kPodsNotReady:
+    case ObstacleKind::kGivesWay:
       return WaitCode::kPodsNotReady;
     case ObstacleKind::kChecksPending:
       return WaitCode::kAdmissionCheck;

@@ -30,6 +30,7 @@ bool IsOfPlace(const Reason& reason) {
     case ObstacleKind::kStartRefused:
     case ObstacleKind::kBackingOff:
     case ObstacleKind::kBehindStrictHead:
+    case ObstacleKind::kGivesWay:
       return true;
     case ObstacleKind::kNamespaceMismatch:
     case ObstacleKind::kResourceNotCovered:
@@ -512,6 +513,7 @@ void EngineSet::Impl::Unqueue(WorkloadState* workload) {
   }
   workload->room_spent = false;
   forest_.ForgetPreemptor(queue, workload);
+  gives_way_.erase(workload);
   queue->waiting.Remove(&workload->ticket);
   workload->waiting_in = nullptr;
   CountPending(*workload, queue, -1);
@@ -542,6 +544,7 @@ void EngineSet::Impl::GiveQueueReason(WorkloadState* workload, ClusterQueueState
     SetReason(workload, queue->inactive_reason);
     return;
   }
+  if (gives_way_.contains(workload)) return SetReason(workload, ReasonToGiveWay(*workload));
   if (workload->ticket.place() == queue::Place::kBackingOff) {
     const bool refused = !workload->start_refused.empty();
     SetReason(workload,

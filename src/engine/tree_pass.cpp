@@ -64,6 +64,10 @@ void TreePass::Begin(Tree* tree) {
   for (ClusterQueueState* queue : ready) {
     WorkloadState* workload = host_->OfTicket(queue->waiting.Head());
     if (!CheckValid(queue, workload)) continue;
+    if (host_->GiveWay(workload)) {
+      progress_ = true;
+      continue;
+    }
     if (!workload->spec.timed_out.empty()) forest_->NotePassesOver(queue);
     (workload->room != nullptr ? keepers : to_nominate_).emplace_back(queue, workload);
   }

@@ -90,6 +90,9 @@ class PassHost {
   // Asked of one that fits. RETURNS: why nobody may be admitted now; null: somebody may. Once that has changed, all who
   // wait are looked at again.
   virtual std::shared_ptr<const Reason> AdmissionBlocked() = 0;
+  // A head of the queue that was moved, and must not start before the one that it was moved for. RETURNS: whether that
+  // is so; it waits aside then.
+  virtual bool GiveWay(WorkloadState* workload) = 0;
 };
 
 // The order of entries that ClassicalOrder has.

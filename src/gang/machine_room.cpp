@@ -485,6 +485,14 @@ int64_t Reservation::Lacking() const {
   for (const Holding::Part& part : holding_->parts) pods += part.missing;
   return pods;
 }
+int64_t Reservation::Unbound() const {
+  int64_t pods = Lacking();
+  if (holding_ == nullptr) return pods;
+  for (const Holding::Part& part : holding_->parts) {
+    for (const MachinePlace& place : part.places) pods += place.pods;
+  }
+  return pods;
+}
 std::vector<std::string> Reservation::Nodes() const {
   return holding_ == nullptr ? std::vector<std::string>() : room_->NodesOf(*holding_);
 }

@@ -178,9 +178,7 @@ void WaitingQueue::Push(Ticket* ticket, WallTime now) {
     Enter(ticket);
     return;
   }
-  ticket->home_ = Ticket::Home::kBackingOff;
-  backing_off_.insert(ticket);
-  CountOutside(ticket->lane, 1);
+  StartBackOff(ticket);
 }
 
 void WaitingQueue::Enter(Ticket* ticket) {
@@ -388,13 +386,32 @@ bool WaitingQueue::Wake(const std::function<bool(uint32_t lane)>& eligible) {
   return any;
 }
 
+void WaitingQueue::BackOff(Ticket* ticket, WallTime until) {
+  MUSTER_CHECK(ticket->place() == Place::kActive);
+  WaitingLane* lane = ticket->in_;
+  TakeOut(ticket);
+  DropIfEmpty(lane);
+  ticket->in_ = nullptr;
+  ticket->not_before = until;
+  StartBackOff(ticket);
+}
+
+void WaitingQueue::StartBackOff(Ticket* ticket) {
+  ticket->home_ = Ticket::Home::kBackingOff;
+  backing_off_.insert(ticket);
+  CountOutside(ticket->lane, 1);
+}
+
+void WaitingQueue::EndBackOff(Ticket* ticket) {
+  MUSTER_CHECK(backing_off_.erase(ticket) == 1);
+  CountOutside(ticket->lane, -1);
+  Enter(ticket);
+}
+
 bool WaitingQueue::ReleaseDue(WallTime now) {
   bool any = false;
   while (!backing_off_.empty() && (*backing_off_.begin())->not_before <= now) {
-    Ticket* ticket = *backing_off_.begin();
-    backing_off_.erase(backing_off_.begin());
-    CountOutside(ticket->lane, -1);
-    Enter(ticket);
+    EndBackOff(*backing_off_.begin());
     any = true;
   }
   return any;

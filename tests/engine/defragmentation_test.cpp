@@ -359,34 +359,81 @@ TEST_CASE("after a restart one that was moved comes back before others") {
   CHECK(cluster.RackOf("hero") == "r2:8");
 }
 
-// Nodes n1 and n2 of 4 cpu, in no topology: 2 are free on each, and the pods that run are bound.
-TEST_CASE("on machines alone a gang is moved so that another has a whole node") {
-  OnMachines cluster(Defragmenting(true));
-  cluster.AddQueue(PoolQueue("q", {"a"}));
-  cluster.AddNode("n1", "a", 4);
-  cluster.Submit(Big("x", "q", 1, 2, 1));
-  REQUIRE(cluster.Run(At(100)) == Uids{"x"});
-  cluster.Apply(PodPlaced{"ns/x-0", "n1", {{"cpu", Amount{2}}, {"pods", Amount{1}}}, "x", "main"});
-  cluster.Submit(Big("filler", "q", 1, 2, 1));
-  REQUIRE(cluster.Run(At(100)) == Uids{"filler"});
-  cluster.AddNode("n2", "a", 4);
-  cluster.Submit(Movable(Big("y", "q", 1, 2, 2)));
-  REQUIRE(cluster.Run(At(100)) == Uids{"y"});
-  cluster.Apply(PodPlaced{"ns/y-0", "n2", {{"cpu", Amount{2}}, {"pods", Amount{1}}}, "y", "main"});
-  cluster.Finish("filler");
-  cluster.Submit(Big("hero", "q", 1, 4, 3));
-  CHECK(cluster.Run(At(110)).empty());
-  CHECK(cluster.Run(At(120)).empty());
-  REQUIRE(cluster.Preempted() == Uids{"y for hero"});
-  // Nobody takes n1 meanwhile, where it goes.
-  cluster.Submit(Big("small", "q", 1, 1, 4));
-  CHECK(cluster.Run(At(121)).empty());
-  // Its pods are gone from n2 only some time after its claim.
-  cluster.Leave("y");
-  CHECK(cluster.Run(At(122)) == Uids{"y"});
+// Nodes n1 and n2 of 4 cpu, in no topology: 2 are free on each, and the pods that run are bound. `y` has been moved
+// from n2 to n1 for `hero`; `small` may take what is nobody's.
+class HalfUsedNodes : public OnMachines {
+ public:
+  explicit HalfUsedNodes(QueueingStrategy strategy = QueueingStrategy::kBestEffortFIFO)
+      : OnMachines(Defragmenting(true)) {
+    ClusterQueue queue = PoolQueue("q", {"a"});
+    queue.queueing_strategy = strategy;
+    AddQueue(queue);
+    AddNode("n1", "a", 4);
+    Submit(Big("x", "q", 1, 2, 1));
+    REQUIRE(Run(At(100)) == Uids{"x"});
+    Bind("x", "n1", 2);
+    Submit(Big("filler", "q", 1, 2, 1));
+    REQUIRE(Run(At(100)) == Uids{"filler"});
+    AddNode("n2", "a", 4);
+    Submit(Movable(Big("y", "q", 1, 2, 2)));
+    REQUIRE(Run(At(100)) == Uids{"y"});
+    Bind("y", "n2", 2);
+    Finish("filler");
+    Submit(Big("hero", "q", 1, 4, 3));
+    REQUIRE(Run(At(110)).empty());
+    REQUIRE(Run(At(120)).empty());
+    REQUIRE(Preempted() == Uids{"y for hero"});
+    Submit(Big("small", "q", 1, 1, 4));
+    REQUIRE(Run(At(121)).empty());
+    // Its pods are gone from n2 only some time after its claim.
+    Leave("y");
+    REQUIRE(Run(At(122)).empty());
+  }
+  void Bind(const std::string& uid, const std::string& node, int64_t cpu) {
+    Apply(PodPlaced{"ns/" + uid + "-0", node, {{"cpu", Amount{cpu}}, {"pods", Amount{1}}}, uid, "main"});
+  }
+};
+
+// The scheduler does not know who is to be where: until the other has n2, it would find that as good as n1 for `y`.
+TEST_CASE("on machines alone a gang is moved so that another has a whole node, and starts once that has it") {
+  HalfUsedNodes cluster(GENERATE(QueueingStrategy::kBestEffortFIFO, QueueingStrategy::kStrictFIFO));
+  REQUIRE(cluster.HoldOf("y").has_value());
+  CHECK(cluster.HoldOf("y")->obstacles.at(0).kind == ObstacleKind::kGivesWay);
+  CHECK(cluster.HoldOf("y")->blockers.at(0).uid == "hero");
   cluster.Apply(PodGone{"ns/y-0"});
   CHECK(cluster.Run(At(123)) == Uids{"hero"});
+  cluster.Bind("hero", "n2", 4);
+  CHECK(cluster.Run(At(124)) == Uids{"y"});
   CHECK(cluster.Evictions().empty());
+  CHECK(cluster.PlaceOf("small") != Place::kHolding);
+}
+
+TEST_CASE("a gang that was moved starts though the one that it was moved for does not") {
+  HalfUsedNodes cluster(GENERATE(QueueingStrategy::kBestEffortFIFO, QueueingStrategy::kStrictFIFO));
+  cluster.Apply(PodGone{"ns/y-0"});
+  SECTION("it is deleted while it waits") {
+    cluster.Finish("hero");
+    CHECK(cluster.Run(At(123)) == Uids{"y", "small"});
+  }
+  SECTION("it is deleted before its pods are on nodes") {
+    REQUIRE(cluster.Run(At(123)) == Uids{"hero"});
+    cluster.Finish("hero");
+    CHECK(cluster.Run(At(124)) == Uids{"y", "small"});
+  }
+  SECTION("its node goes before its pods are there, and it is stopped") {
+    REQUIRE(cluster.Run(At(123)) == Uids{"hero"});
+    cluster.Apply(NodeDeleted{"n2"});
+    CHECK(cluster.Run(At(124)).empty());
+    CHECK(cluster.Run(At(124 + 60)) == Uids{"y"});
+    REQUIRE(cluster.Evictions().size() == 1);
+    CHECK(cluster.Evictions()[0].reason == EvictionReason::kNodeFailures);
+  }
+  SECTION("nothing becomes of its pods, and the time is over for which room is kept") {
+    REQUIRE(cluster.Run(At(123)) == Uids{"hero"});
+    // Since the run before that in which its claim was gone.
+    CHECK(cluster.Run(At(121 + 899)).empty());
+    CHECK(cluster.Run(At(121 + 900)) == Uids{"y"});
+  }
 }
 
 // A circle of moves would take the same decisions for ever; a move in vain would leave somebody waiting.

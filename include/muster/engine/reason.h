@@ -92,6 +92,7 @@ enum class ObstacleKind : uint8_t {
   kFlavorTimedOut,      // pod_set, flavor; count = how often its pods were not ready in time there: others go first
   kOriginalQueue,       // its LocalQueue leads elsewhere; object = the ClusterQueue that holds its pods
   kPodsNotReady,        // it fits; admissions wait until the pods of the blockers are ready
+  kGivesWay,            // it was moved for the one blocker, whose pods go to their nodes first
   kResourceQuota,       // object = the ResourceQuota, resource as its limit is named; amounts: requested by the gang,
                         // limit = hard, used, assumed = of pods that are to come of others
   kResourceQuotaUnset,  // object, pod_set, resource: likewise, and some container says nothing of it

@@ -215,6 +215,8 @@ class Reservation {
   void SetLeaving(bool leaving);
   // Pods of it that are on no node and have no place, as last booked.
   int64_t Lacking() const;
+  // Pods of it that are on no node, with a place or without, as last booked.
+  int64_t Unbound() const;
   // The nodes that its places and its pods are on, as last booked; sorted, each once.
   std::vector<std::string> Nodes() const;
   // So many pods of each pod set are needed yet. REQUIRES: of a claim

@@ -121,6 +121,10 @@ class WaitingQueue {
   // Makes every parked workload active whose lane is `eligible` (null: all), and forgets which equivalences
   // failed. RETURNS: whether any became active.
   bool Wake(const std::function<bool(uint32_t lane)>& eligible);
+  // Until then, as if it had come so. REQUIRES: it is active; `until` is in the future.
+  void BackOff(Ticket* ticket, WallTime until);
+  // Its time has come. REQUIRES: it backs off.
+  void EndBackOff(Ticket* ticket);
   // Takes in those whose time has come. RETURNS: whether there were any.
   bool ReleaseDue(WallTime now);
   // When the next back-off ends; unset: never.
@@ -169,6 +173,7 @@ class WaitingQueue {
   void Sort(std::vector<Ticket*>* tickets) const;
   WaitingLane* LaneFor(const Ticket& ticket);
   void Enter(Ticket* ticket);
+  void StartBackOff(Ticket* ticket);
   void TakeOut(Ticket* ticket);
   // Runs `change`, which may alter the open members of `lane`, and keeps the order of heads true.
   template <typename F>
