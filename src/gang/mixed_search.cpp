@@ -1,18 +1,23 @@
 #include "mixed_search.h"
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "fit_scan.h"
+#include "mixed_repair.h"
 
 namespace muster::gang {
 
 namespace {
 
-constexpr int kRounds = 12;
+// What few rounds do not place, exchanges of mixes do sooner than more rounds.
+constexpr int kRounds = 4;
 // Steps for one machine's mix in a round: more are worth little, since the next machine differs.
 constexpr int64_t kStepsInRound = 512;
 // The last resort tries everything; with more machines than this, or more steps for one's mixes, it would not end.
@@ -25,7 +30,7 @@ constexpr int64_t kPlentyPlaces = 4;
 constexpr int64_t kPlentyMachines = 64;
 constexpr int kRoundsOfFirstLook = 3;
 
-using Counts = std::vector<int64_t>;  // by shape
+using Counts = PodCounts;
 
 // Pod sets of one shape are one, as far as the search goes.
 struct Shape {
@@ -58,6 +63,7 @@ class Packing {
   int64_t Pack(Extent extent, int64_t pods);
   void SetPrices();
   bool Provable() const;
+  Counts Wanted() const;
 
   // Pods of shape `k` that fit into `room`, at most `left`.
   int64_t Most(size_t k, const int64_t* room, int64_t left) const;
@@ -74,6 +80,9 @@ class Packing {
 
   // Fills machine after machine. RETURNS: pods that stayed over.
   int64_t Round();
+  // Exchanges mixes of the last round. RETURNS: the fewest pods of `left` and any other attempt that stayed over.
+  int64_t Repair(int64_t left);
+  std::vector<MixGroup> GroupMachines(std::vector<size_t>* group_of);
   // RETURNS: whether a packing was found; `complete_` says whether a no is proven.
   bool TryEverything(size_t at, Counts* left);
   bool Hopeless(size_t at, const Counts& left) const;
@@ -193,6 +202,12 @@ bool Packing::Provable() const {
   return false;
 }
 
+Counts Packing::Wanted() const {
+  Counts wanted;
+  for (const Shape& shape : shapes_) wanted.push_back(shape.count);
+  return wanted;
+}
+
 // A pod's price: its share of each resource, the more the scarcer that is, and more if its shape has few places.
 void Packing::SetPrices() {
   std::vector<__int128> weight;  // of a 2^40th of all there is
@@ -300,12 +315,8 @@ bool Packing::ForEachMix(size_t at, const Counts& left, int64_t steps, F visit) 
 // ---- rounds -------------------------------------------------------------------------------------
 
 int64_t Packing::Round() {
-  Counts left;
-  int64_t pods_left = 0;
-  for (const Shape& shape : shapes_) {
-    left.push_back(shape.count);
-    pods_left += shape.count;
-  }
+  Counts left = Wanted();
+  int64_t pods_left = std::accumulate(left.begin(), left.end(), int64_t{0});
   by_price_.resize(shapes_.size());
   std::iota(by_price_.begin(), by_price_.end(), size_t{0});
   std::stable_sort(by_price_.begin(), by_price_.end(),
@@ -332,6 +343,64 @@ int64_t Packing::Round() {
     if (left[k] > 0) shapes_[k].price += shapes_[k].price / 4 + 1;
   }
   return pods_left;
+}
+
+// ---- repair -------------------------------------------------------------------------------------
+
+std::vector<MixGroup> Packing::GroupMachines(std::vector<size_t>* group_of) {
+  const Counts wanted = Wanted();
+  const size_t shapes = shapes_.size();
+  std::vector<MixGroup> groups;
+  absl::flat_hash_map<std::vector<int64_t>, size_t> known;  // by mixes, and whether those are all
+  for (size_t at = 0; at < candidates_.size(); ++at) {
+    std::vector<int64_t> key;
+    const bool all = ForEachMix(at, wanted, OutOfSteps() ? 1 : kStepsInRound,
+                                [&](const Counts& mix) { key.insert(key.end(), mix.begin(), mix.end()); });
+    key.push_back(all ? 1 : 0);
+    const auto [same, is_new] = known.try_emplace(std::move(key), groups.size());
+    if (is_new) {
+      groups.push_back({shapes, {same->first.begin(), same->first.end() - 1}, {}, all});
+      groups.back().machines.assign(groups.back().pods.size() / shapes, 0);
+    }
+    group_of->push_back(same->second);
+    MixGroup& group = groups[same->second];
+    // The mix of a round had only what was left; one that cannot be added to holds it, if all were looked at.
+    const Counts& before = mixes_[at];
+    size_t i = 0;
+    while (i < group.machines.size() && !std::equal(before.begin(), before.end(), group.Mix(i), std::less_equal<>())) {
+      ++i;
+    }
+    if (i == group.machines.size()) {
+      group.pods.insert(group.pods.end(), before.begin(), before.end());
+      group.machines.push_back(0);
+    }
+    ++group.machines[i];
+  }
+  return groups;
+}
+
+int64_t Packing::Repair(int64_t left) {
+  int64_t most = 0;  // that all mixes could hold, as the repair counts them
+  for (const Shape& shape : shapes_) most += shape.count;
+  if (__builtin_mul_overflow(most, static_cast<int64_t>(candidates_.size()), &most)) return left;
+  std::vector<size_t> group_of;
+  std::vector<MixGroup> groups = GroupMachines(&group_of);
+  Counts prices;
+  for (const Shape& shape : shapes_) prices.push_back(shape.price);
+  MixRepair repair(&groups, Wanted(), std::move(prices));
+  const int64_t steps = request_.step_limit - (steps_ - steps_of_first_look_);
+  const MixRepair::End end = repair.Run(candidates_.size() <= kExhaustiveMachines ? steps / 2 : steps);
+  steps_ += repair.steps();
+  cannot_fit_ = end == MixRepair::End::kCannotBe;
+  if (end != MixRepair::End::kWhole) return std::min(left, repair.missing());
+  for (size_t at = 0; at < candidates_.size(); ++at) {
+    MixGroup& group = groups[group_of[at]];
+    const auto mix = std::find_if(group.machines.begin(), group.machines.end(), [](int64_t some) { return some > 0; });
+    --*mix;
+    const int64_t* pods = group.Mix(static_cast<size_t>(mix - group.machines.begin()));
+    mixes_[at].assign(pods, pods + shapes_.size());
+  }
+  return 0;
 }
 
 // ---- everything ---------------------------------------------------------------------------------
@@ -441,13 +510,14 @@ SearchResult Packing::Run() {
     steps_of_first_look_ = steps_;
     left = Pack(Extent::kAll, left);
   }
+  // All machines are candidates by now.
+  if (left > 0 && !cannot_fit_ && !OutOfSteps()) left = Repair(left);
   result.placed = pods - left;
   bool found = left == 0;
   if (!found && !cannot_fit_ && candidates_.size() <= kExhaustiveMachines) {
     SumSuffixes();
-    Counts counts;
-    for (const Shape& shape : shapes_) counts.push_back(shape.count);
-    found = TryEverything(0, &counts);
+    Counts wanted = Wanted();
+    found = TryEverything(0, &wanted);
   } else {
     complete_ = cannot_fit_;
   }

@@ -316,6 +316,33 @@ TEST_CASE("What has no place on the first machines that any of its shapes would 
   }
 }
 
+// More machines than every mix of could be tried: a hundred of each of three kinds. Pods of shape A want 3 GPUs and 8
+// CPUs, of shape B 2 and 5. Machines of the first and third kind have 6 and 18 GPUs: there 3 B cost 2 A. Those of the
+// second have 40 CPUs: there 8 B cost 5 A. At 31 for an A and 20 for a B the best mixes are 2 A, 8 B and 6 A; they are
+// worth 62, 160 and 186, and nothing else is worth as much. Their sum is 800 A and 800 B, with not one mix to spare.
+TEST_CASE("A gang whose shapes change for each other at nearly the same rate everywhere has the one packing there is") {
+  MachineBook book;
+  MachineBook::User user(&book);
+  std::vector<MachineEdit> edits;
+  for (uint32_t i = 0; i < 300; i += 3) {
+    edits.insert(edits.end(), {Put(i, {6, 17}, 3), Put(i + 1, {17, 40}, 8), Put(i + 2, {18, 49}, 9)});
+  }
+  user.Edit(edits);
+  GangRequest request;
+  request.pod_sets = {Pods({3, 8}, 800), Pods({2, 5}, 800)};
+  const SearchResult result = Search(user.Read(), request);
+  REQUIRE(result.verdict == SearchResult::Verdict::kFits);
+  CHECK(IsWhole(user.Read(), request, result));
+  // One more has no place. The sums would allow it: 801 * 3 + 800 * 2 of 4,100 GPUs, 801 * 8 + 800 * 5 of 10,600 CPUs,
+  // 1,601 of 2,000 pod slots.
+  request.pod_sets[0].count = 801;
+  const SearchResult more = Search(user.Read(), request);
+  CHECK(more.verdict == SearchResult::Verdict::kDoesNotFit);
+  CHECK(more.placed == 1600);
+  request.step_limit = 1;
+  CHECK(Search(user.Read(), request).verdict == SearchResult::Verdict::kNotFound);
+}
+
 // ---- large ones that are known to fit -----------------------------------------------------------
 //
 // 100 to 1,000 machines of 8 GPUs and 96 CPUs, a random share of each taken. On what is left, pods of 2 to 5 shapes are
@@ -364,8 +391,8 @@ Planted Plant(uint64_t seed) {
   return planted;
 }
 
-// The aim is 1 %; 1.9 % of 3,000 are not found today.
-TEST_CASE("Of large gangs of several shapes that are known to fit, at most 2 % are not found", "[brute]") {
+// That is the aim; of the first 9,000 none is missed today.
+TEST_CASE("Of large gangs of several shapes that are known to fit, at most 1 % are not found", "[brute]") {
   const int gangs = std::getenv("MUSTER_LONG") != nullptr ? 3000 : 300;
   int not_found = 0;
   int wrong = 0;
@@ -386,7 +413,7 @@ TEST_CASE("Of large gangs of several shapes that are known to fit, at most 2 % a
   }
   INFO(not_found << " of " << gangs << " not found");
   CHECK(wrong == 0);
-  CHECK(not_found <= gangs / 50);
+  CHECK(not_found <= gangs / 100);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 // itself and the sums are asked, which proves most of what does not fit; then machine after machine is filled with the
 // dearest mix of what is left, where a pod's price is the share of the scarcest resources that it takes, and pods that
 // stayed over grow dearer for the next round. This is tried on the first machines that have plenty of places for each
-// shape before it is tried on all. Last, where steps are left, every mix that cannot be added to is tried, which proves
-// the rest. Filling a machine up is never wrong: a pod of a later machine that would still fit can be moved forward. The
-// answer is then fits, proven not to fit, or not found within the steps.
+// shape before it is tried on all. What then stays over is made room for by exchanges of machines' mixes
+// (mixed_repair.h), whose prices prove some of what does not fit. Last, where steps are left and machines few, every
+// mix that cannot be added to is tried, which proves the rest. Filling a machine up is never wrong: a pod of a later
+// machine that would still fit can be moved forward. The answer is then fits, proven not to fit, or not found within
+// the steps.
 //
 // Source: design, decision 5; Panigrahy et al., "Heuristics for vector bin packing" (2011) for prices by scarcity;
 // Gilmore and Gomory (1961) for mixes as the unit of choice.
