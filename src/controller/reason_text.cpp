@@ -255,7 +255,7 @@ std::string WholeText(const Obstacle& o) {
     case ObstacleKind::kPodsNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
     case ObstacleKind::kGivesWay:
-      return Cat("The workload that it was moved for, ", o.object, ", gets its nodes first");
+      return "waiting for the pods of the workload that this one was moved for to be on nodes";
     case ObstacleKind::kChecksPending:
       return Cat("quota is reserved in ClusterQueue ", o.object, ", and ",
                  o.names.size() == 1 ? "this check is" : "these checks are", " not ready: ", Joined(o.names));

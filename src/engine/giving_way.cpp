@@ -20,8 +20,7 @@ const WorkloadState* EngineSet::Impl::GivesWayTo(const WorkloadState& workload) 
 std::shared_ptr<const Reason> EngineSet::Impl::ReasonToGiveWay(const WorkloadState& workload) const {
   const WorkloadState* mover = GivesWayTo(workload);
   if (mover == nullptr) return nullptr;
-  return MakeReason(ReasonCode::kWaitingForPodsReady, {ObjectObstacle(ObstacleKind::kGivesWay, mover->spec.name)},
-                    {BlockerOf(*mover)});
+  return MakeReason(ReasonCode::kWaitingForPodsReady, {ObjectObstacle(ObstacleKind::kGivesWay)}, {BlockerOf(*mover)});
 }
 
 bool EngineSet::Impl::GiveWay(WorkloadState* workload) {

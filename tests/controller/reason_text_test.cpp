@@ -277,6 +277,19 @@ TEST_CASE("An inactive queue tells a waiting workload why it is") {
         "ClusterQueue cq depends on what cannot be read: Cohort all: spec.x: bad; cleared when that is mended");
 }
 
+TEST_CASE("One that was moved is told for whom it gives way, as far as it may know") {
+  Reason reason{ReasonCode::kWaitingForPodsReady, {Named(ObstacleKind::kGivesWay, "")}, {{"u", "team", "big"}}};
+  CHECK(ReasonMessage(reason) == "waiting for the pods of the workload that this one was moved for to be on nodes");
+  CHECK(engine::Name(engine::WaitCodeOf(reason)) == "PodsNotReady");
+  CHECK(WaitMessage(reason) ==
+        "it was moved for Job big, whose pods go to their nodes first; cleared when they are, or have had their time");
+  reason.blockers = {{"u", "", ""}};
+  CHECK(
+      WaitMessage(reason) ==
+      "it was moved for a Job of another namespace (UID u), whose pods go to their nodes first; cleared when they are, "
+      "or have had their time");
+}
+
 // What no scenario reaches has a text all the same, and every code another name.
 TEST_CASE("Every code has a name of its own") {
   std::set<std::string_view> names;
