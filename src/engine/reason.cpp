@@ -59,16 +59,19 @@ WaitCode CodeOfRequests(ObstacleKind kind) {
   return kind == ObstacleKind::kRuntimeClassMissing ? WaitCode::kRuntimeClassMissing : WaitCode::kResourceQuota;
 }
 
+WaitCode CodeOfLocalQueue(ObstacleKind kind) {
+  if (kind == ObstacleKind::kLocalQueueMissing) return WaitCode::kLocalQueueMissing;
+  return kind == ObstacleKind::kLocalQueueStopped ? WaitCode::kLocalQueueStopped : WaitCode::kLocalQueueMisconfigured;
+}
+
 WaitCode CodeOf(const Obstacle& obstacle) {
   switch (obstacle.kind) {
     case ObstacleKind::kAdmissionGated:
       return WaitCode::kAdmissionGated;
     case ObstacleKind::kLocalQueueMissing:
-      return WaitCode::kLocalQueueMissing;
     case ObstacleKind::kLocalQueueStopped:
-      return WaitCode::kLocalQueueStopped;
     case ObstacleKind::kLocalQueueMisconfigured:
-      return WaitCode::kLocalQueueMisconfigured;
+      return CodeOfLocalQueue(obstacle.kind);
     case ObstacleKind::kClusterQueueMissing:
       return WaitCode::kClusterQueueMissing;
     case ObstacleKind::kClusterQueueInactive:
