@@ -227,6 +227,8 @@ class EngineSet::Impl final : private PassHost {
   bool GiveWay(WorkloadState* workload) override;
   // For whom; null: for nobody, or no longer.
   const WorkloadState* GivesWayTo(const WorkloadState& workload) const;
+  // Before its room is nobody's: who waited in vain starts nevertheless. REQUIRES: room is kept for it
+  WallTime GivesWayUntil(const WorkloadState& workload) const;
   std::shared_ptr<const Reason> ReasonToGiveWay(const WorkloadState& workload) const;
   // Those wait in their turn again who need not do so any more.
   void EndGivingWay();

@@ -8,12 +8,18 @@
 
 namespace muster::engine {
 
+WallTime EngineSet::Impl::GivesWayUntil(const WorkloadState& workload) const {
+  return workload.room->until - options_.keep_room_for / 2;
+}
+
 const WorkloadState* EngineSet::Impl::GivesWayTo(const WorkloadState& workload) const {
-  if (!machines_.on() || !WasMoved(workload) || workload.room == nullptr) return nullptr;
+  const auto keeps_room = [](const WorkloadState& of) { return of.room != nullptr && !of.room->future.has_value(); };
+  if (!machines_.on() || !WasMoved(workload) || !keeps_room(workload)) return nullptr;
   if (workload.room->chosen->HasTopology()) return nullptr;
+  if (GivesWayUntil(workload) <= now_) return nullptr;
   const WorkloadState* mover = FindWorkload(workload.last_eviction->preemptor_uid);
   if (mover == nullptr) return nullptr;
-  if (mover->claim == nullptr) return mover->room != nullptr ? mover : nullptr;
+  if (mover->claim == nullptr) return keeps_room(*mover) ? mover : nullptr;
   return !mover->claim->leaving && mover->claim->machines.Unbound() > 0 ? mover : nullptr;
 }
 
@@ -25,8 +31,8 @@ std::shared_ptr<const Reason> EngineSet::Impl::ReasonToGiveWay(const WorkloadSta
 
 bool EngineSet::Impl::GiveWay(WorkloadState* workload) {
   if (GivesWayTo(*workload) == nullptr) return false;
-  // Aside, since in a StrictFIFO queue the other one may be behind it. For no longer than its room is kept.
-  workload->waiting_in->waiting.BackOff(&workload->ticket, workload->room->until);
+  // Aside, since in a StrictFIFO queue the other one may be behind it.
+  workload->waiting_in->waiting.BackOff(&workload->ticket, GivesWayUntil(*workload));
   gives_way_.insert(workload);
   SetReason(workload, ReasonToGiveWay(*workload));
   forest_.Refresh(workload->waiting_in);
@@ -38,8 +44,10 @@ void EngineSet::Impl::EndGivingWay() {
     if (GivesWayTo(*workload) != nullptr) return false;
     if (workload->ticket.place() == queue::Place::kBackingOff) {  // else its time was over
       workload->waiting_in->waiting.EndBackOff(&workload->ticket);
-      forest_.Refresh(workload->waiting_in);
     }
+    // Its like, for whom no room is kept, may have been found not to fit meanwhile.
+    forest_.RequestFlush(workload->waiting_in->tree);
+    forest_.Refresh(workload->waiting_in);
     return true;
   });
 }

@@ -266,6 +266,10 @@ void EngineSet::Impl::ValidatePending(const ClusterQueueState& queue) const {
 void EngineSet::Impl::Validate() const {
   forest_.Validate();
   ValidatePlaces();
+  for (const WorkloadState* workload : gives_way_) {
+    MUSTER_CHECK_MSG(workload->waiting_in != nullptr && workload->ticket.place() != queue::Place::kOut,
+                     workload->spec.uid);
+  }
   machines_.Validate();
   ValidatePodsToCome();
   int64_t unwritten = 0;

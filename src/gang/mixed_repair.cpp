@@ -133,9 +133,10 @@ void MixRepair::ListExchanges() {
   exchanges_.clear();
   absl::flat_hash_map<PodCounts, int> same;
   PodCounts change;
+  const int64_t limit = std::min(step_limit_, steps_ + kStepsForChain);  // each may be kept
   for (size_t g = 0; g < groups_.size(); ++g) {
     const size_t mixes = groups_[g].machines.size();
-    for (size_t from = 0; from < mixes && !OutOfSteps(); ++from) {
+    for (size_t from = 0; from < mixes && steps_ < limit; ++from) {
       if (groups_[g].machines[from] == 0) continue;
       for (size_t to = 0; to < mixes; ++to) {
         ++steps_;

@@ -351,16 +351,23 @@ std::vector<MixGroup> Packing::GroupMachines(std::vector<size_t>* group_of) {
   const Counts wanted = Wanted();
   const size_t shapes = shapes_.size();
   std::vector<MixGroup> groups;
-  absl::flat_hash_map<std::vector<int64_t>, size_t> known;  // by mixes, and whether those are all
+  absl::flat_hash_map<std::vector<int64_t>, size_t> known;
   for (size_t at = 0; at < candidates_.size(); ++at) {
-    std::vector<int64_t> key;
+    std::vector<int64_t> pods;
     const bool all = ForEachMix(at, wanted, OutOfSteps() ? 1 : kStepsInRound,
-                                [&](const Counts& mix) { key.insert(key.end(), mix.begin(), mix.end()); });
+                                [&](const Counts& mix) { pods.insert(pods.end(), mix.begin(), mix.end()); });
+    std::vector<int64_t> key = pods;
+    if (!all) {
+      // Machines that have these in common may differ in what was not listed, and that is in the group, too.
+      const auto room = rooms_.begin() + static_cast<std::ptrdiff_t>(at * resources_.size());
+      key.insert(key.end(), room, room + static_cast<std::ptrdiff_t>(resources_.size()));
+      key.push_back(static_cast<int64_t>(candidates_[at].admits));
+    }
     key.push_back(all ? 1 : 0);
     const auto [same, is_new] = known.try_emplace(std::move(key), groups.size());
     if (is_new) {
-      groups.push_back({shapes, {same->first.begin(), same->first.end() - 1}, {}, all});
-      groups.back().machines.assign(groups.back().pods.size() / shapes, 0);
+      const size_t mixes = pods.size() / shapes;
+      groups.push_back({shapes, std::move(pods), Counts(mixes, 0), all});
     }
     group_of->push_back(same->second);
     MixGroup& group = groups[same->second];
@@ -369,6 +376,7 @@ std::vector<MixGroup> Packing::GroupMachines(std::vector<size_t>* group_of) {
     size_t i = 0;
     while (i < group.machines.size() && !std::equal(before.begin(), before.end(), group.Mix(i), std::less_equal<>())) {
       ++i;
+      ++steps_;
     }
     if (i == group.machines.size()) {
       group.pods.insert(group.pods.end(), before.begin(), before.end());

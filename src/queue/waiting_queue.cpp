@@ -387,7 +387,7 @@ bool WaitingQueue::Wake(const std::function<bool(uint32_t lane)>& eligible) {
 }
 
 void WaitingQueue::BackOff(Ticket* ticket, WallTime until) {
-  MUSTER_CHECK(ticket->place() == Place::kActive);
+  MUSTER_CHECK(ticket->place() == Place::kActive && until.IsSet());
   WaitingLane* lane = ticket->in_;
   TakeOut(ticket);
   DropIfEmpty(lane);

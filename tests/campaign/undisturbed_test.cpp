@@ -168,7 +168,8 @@ TEST_CASE("A stop takes two writes of the Job") {
   World& world = Shared();
   const Run run(Lease::kHasty);
   world.MakeQueue("stop", 2);
-  world.Submit("stop", {.name = "it", .pods = 2, .run_seconds = kUntilLet});
+  // Of several pods one may end before the others: what it gives back takes one more.
+  world.Submit("stop", {.name = "it", .pods = 1, .run_seconds = kUntilLet});
   REQUIRE(world.Await([&] { return world.Running("stop", "it"); }));
   world.Drain("stop");
   REQUIRE(world.Await([&] { return world.Restored("stop", "it"); }));

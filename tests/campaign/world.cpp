@@ -304,6 +304,7 @@ void World::Submit(const std::string& ns, const JobSpec& spec) {
 void World::LetEnd(const std::string& ns, const std::string& name) {
   const std::string pods = Cat("/api/v1/namespaces/", ns, "/pods");
   const Json list = admin().Get(Cat(pods, "?labelSelector=batch.kubernetes.io%2Fjob-name%3D", name)).json;
+  REQUIRE(!list["items"].Items().empty());
   for (const Json& pod : list["items"].Items()) {
     Must(admin().MergePatch(Cat(pods, "/", pod.At("metadata/name").Str()),
                             R"({"metadata": {"annotations": {"muster.dev/run-seconds": "0"}}})"));

@@ -107,7 +107,8 @@ TEST_CASE("with machines that have room for all, recorded cases are decided as w
 }
 
 TEST_CASE("where the reference goes round for ever, Muster comes to rest and leaves nobody waiting who fits") {
-  for (const auto& [name, cases] : {std::pair("livelocks", 3), std::pair("busyloops", 68), std::pair("busyloops-topology", 17)}) {
+  for (const auto& [name, cases] :
+       {std::pair("livelocks", 3), std::pair("busyloops", 68), std::pair("busyloops-topology", 17)}) {
     const Run run = OnCases(name, " --property");
     INFO(run.output);
     CHECK(run.exit_code == 0);

@@ -343,6 +343,27 @@ TEST_CASE("A gang whose shapes change for each other at nearly the same rate eve
   CHECK(Search(user.Read(), request).verdict == SearchResult::Verdict::kNotFound);
 }
 
+// Shapes A: 20 GPUs and a CPU, B: a GPU and 8 CPUs, C: a GPU. The B fit only if they take all CPUs of the last two of
+// the large machines, and 8 of the 12 of the second: 301. That leaves 4 CPUs there and 1 on each of the small machines:
+// room for 24 of 32 A. The last two have more mixes than are listed of a machine, and the same ones first: what one of
+// them can hold must not be taken for what the other can.
+TEST_CASE("Machines of which not all mixes are listed hold no more than they have room for") {
+  MachineBook book;
+  MachineBook::User user(&book);
+  std::vector<MachineEdit> edits = {Put(0, {60, 0}, 250), Put(1, {240, 12}, 250), Put(2, {240, 800}, 250),
+                                    Put(3, {240, 1600}, 250)};
+  for (uint32_t i = 4; i < 24; ++i) edits.push_back(Put(i, {20, 7}, 250));
+  user.Edit(edits);
+  GangRequest request;
+  request.pod_sets = {Pods({20, 1}, 32), Pods({1, 8}, 301), Pods({1, 0}, 60)};
+  CHECK(Search(user.Read(), request).verdict != SearchResult::Verdict::kFits);
+  request.pod_sets[0].count = 24;
+  request.pod_sets[2].count = 0;
+  const SearchResult fewer = Search(user.Read(), request);
+  if (fewer.verdict == SearchResult::Verdict::kFits) CHECK(IsWhole(user.Read(), request, fewer));
+  CHECK(fewer.verdict != SearchResult::Verdict::kDoesNotFit);
+}
+
 // ---- large ones that are known to fit -----------------------------------------------------------
 //
 // 100 to 1,000 machines of 8 GPUs and 96 CPUs, a random share of each taken. On what is left, pods of 2 to 5 shapes are
