@@ -14,7 +14,6 @@ namespace {
 constexpr const char* kUser = "system:serviceaccount:kube-system:job-controller";
 constexpr Duration kConflictRetry = std::chrono::seconds(1);
 constexpr Duration kBackoff = std::chrono::seconds(10);
-constexpr Duration kBackoffMax = std::chrono::minutes(10);
 
 bool Finished(const Json& job) { return HasCondition(job, "Complete") || HasCondition(job, "Failed"); }
 
@@ -104,6 +103,11 @@ void JobController::OnChange(const Change& change) {
   if (change.type == Change::Type::kDeleted) {
     const auto it = jobs_.find(uid);
     if (it == jobs_.end()) return;
+    if (options_.pod_objects) {  // the garbage collector sees to them
+      source_->Cancel(it->second.timer);
+      jobs_.erase(it);
+      return;
+    }
     const Json& finalizers = At(*change.object, "metadata", "finalizers");
     if (std::ranges::find(finalizers, Json("orphan")) == finalizers.end()) DeletePods(uid);
     std::erase_if(it->second.pods, [](const Pod& pod) { return pod.ended(); });
@@ -372,7 +376,9 @@ void JobController::MakePod(const std::string& uid, Entry* entry) {
   pod.uid = Concat(uid, "-", entry->pods_made++);
   pod.plan = plan;
   while (taken.contains(pod.index)) ++pod.index;
-  if (!At(*entry->cached, "spec", "template", "spec", "schedulingGates").empty()) MakeObject(*entry->cached, &pod);
+  const bool gates = !At(*entry->cached, "spec", "template", "spec", "schedulingGates").empty();
+  if (options_.pod_objects || gates) MakeObject(*entry->cached, &pod);
+  if (options_.pod_objects && pod.object.empty()) return;  // refused
   if (!pod.gated) StartPod(uid, &pod);
   entry->pods.push_back(std::move(pod));
 }
@@ -396,6 +402,7 @@ void JobController::MakeObject(const Json& job, Pod* pod) {
     object["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = std::to_string(pod->index);
   }
   object["status"] = {{"phase", "Pending"}};
+  if (options_.pod_objects) object["metadata"]["finalizers"] = {"batch.kubernetes.io/job-tracking"};
   const Target target{store_->FindKind("", "pods"), "v1", Text(Get(meta, "namespace")), "", ""};
   pod->gated = store_->Create(kUser, target, std::move(object)).ok();
   if (!pod->gated) pod->object.clear();
@@ -403,21 +410,63 @@ void JobController::MakeObject(const Json& job, Pod* pod) {
 
 void JobController::DeleteObject(const Json& job, Pod* pod) {
   if (pod->object.empty()) return;
-  const Target target{store_->FindKind("", "pods"), "v1", Text(At(job, "metadata", "namespace")),
-                      std::exchange(pod->object, {}), ""};
+  const Target target{store_->FindKind("", "pods"), "v1", Text(At(job, "metadata", "namespace")), pod->object, ""};
+  if (!options_.pod_objects) pod->object.clear();
   store_->Delete(kUser, target, {});
 }
 
-// Its gates have gone.
 void JobController::OnPodObject(const Change& change) {
   const Json& owners = At(*change.object, "metadata", "ownerReferences");
-  if (change.type == Change::Type::kDeleted || owners.empty()) return;
-  if (!At(*change.object, "spec", "schedulingGates").empty()) return;
+  if (owners.empty()) return;
   const std::string uid = Text(Get(owners[0], "uid"));
   const auto it = jobs_.find(uid);
   if (it == jobs_.end()) return;
   const auto pod = std::ranges::find(it->second.pods, Text(At(*change.object, "metadata", "name")), &Pod::object);
-  if (pod != it->second.pods.end() && std::exchange(pod->gated, false)) StartPod(uid, &*pod);
+  if (pod == it->second.pods.end()) return;
+  if (options_.pod_objects) {
+    OnPodLife(change, &it->second, &*pod);
+    Enqueue(uid, options_.pod_batch);
+  } else if (change.type != Change::Type::kDeleted && At(*change.object, "spec", "schedulingGates").empty()) {
+    OnUngated(uid, &*pod);
+  }
+}
+
+// Its gates have gone.
+void JobController::OnUngated(const std::string& uid, Pod* pod) {
+  if (std::exchange(pod->gated, false)) StartPod(uid, pod);
+}
+
+// One that somebody else deletes has failed; so has one that goes since its Job has.
+void JobController::OnPodLife(const Change& change, Entry* entry, Pod* pod) {
+  if (pod->ended()) return;
+  const Json& object = *change.object;
+  const std::string phase = Text(At(object, "status", "phase"));
+  const bool deleted = !At(object, "metadata", "deletionTimestamp").is_null();
+  pod->gated = Text(At(object, "spec", "nodeName")).empty();
+  if (deleted && !std::exchange(pod->terminating, true)) {
+    pod->lost = true;
+    Failed(entry);
+  }
+  if (phase == "Succeeded") {
+    pod->state = Pod::State::kSucceeded;
+  } else if (phase == "Failed" && (!pod->terminating || pod->lost || pod->counts_as_failure)) {
+    pod->state = Pod::State::kFailed;
+    if (!pod->terminating) Failed(entry);
+  } else if (change.type == Change::Type::kDeleted) {
+    if (pod->lost || pod->counts_as_failure) {
+      pod->state = Pod::State::kFailed;
+    } else {
+      entry->pods.erase(entry->pods.begin() + (pod - entry->pods.data()));
+    }
+  } else if (sim::HasCondition(object, "Ready")) {
+    pod->state = Pod::State::kReady;
+  }
+}
+
+void JobController::Failed(Entry* entry) {
+  const int64_t failures = Number(At(*entry->cached, "status", "failed"));
+  const Duration wait = failures < 6 ? kBackoff * (int64_t{1} << failures) : options_.backoff_max;
+  entry->no_pods_before = executor_->Mono() + std::min(wait, options_.backoff_max);
 }
 
 void JobController::StartPod(const std::string& uid, Pod* pod) {
@@ -430,10 +479,7 @@ void JobController::StartPod(const std::string& uid, Pod* pod) {
         OnPod(uid, pod_uid, [&](Entry* owner, Pod* ended) {
           ended->state = plan.fails ? Pod::State::kFailed : Pod::State::kSucceeded;
           if (owner->cached != nullptr) DeleteObject(*owner->cached, ended);
-          if (!plan.fails) return;
-          const int64_t failures = Number(At(*owner->cached, "status", "failed"));
-          const Duration wait = failures < 6 ? kBackoff * (int64_t{1} << failures) : kBackoffMax;
-          owner->no_pods_before = executor_->Mono() + std::min(wait, kBackoffMax);
+          if (plan.fails) Failed(owner);
         });
       });
     });
@@ -445,6 +491,7 @@ void JobController::DeletePod(const std::string& uid, const Json& job, Pod* pod)
   pod->terminating = true;
   const Duration dying = pod->gated ? Duration(0) : options_.plan(job, 0).termination;
   DeleteObject(job, pod);
+  if (options_.pod_objects) return;
   const std::string pod_uid = pod->uid;
   pod->timer = source_->PostAt(executor_->Mono() + dying, [this, uid, pod_uid] {
     OnPod(uid, pod_uid, [](Entry* owner, Pod* gone) {

@@ -33,7 +33,8 @@ class JobController {
     bool terminating = false;
     bool counts_as_failure = false;  // deleted because the Job has failed
     std::string object;              // the name of the object; empty: it has none
-    bool gated = false;
+    bool gated = false;              // with pod_objects: on no node yet
+    bool lost = false;               // somebody else has deleted it
     PodPlan plan;
     Executor::TimerId timer = 0;
 
@@ -78,6 +79,9 @@ class JobController {
   void DeleteObject(const Json& job, Pod* pod);
   void StartPod(const std::string& uid, Pod* pod);
   void OnPodObject(const Change& change);
+  void OnUngated(const std::string& uid, Pod* pod);
+  void OnPodLife(const Change& change, Entry* entry, Pod* pod);
+  void Failed(Entry* entry);
   void DeletePod(const std::string& uid, const Json& job, Pod* pod);
   void OnPod(const std::string& uid, const std::string& pod_uid, const std::function<void(Entry*, Pod*)>& change);
   void SetJobCondition(Look* look, const std::string& type, const std::string& status, const std::string& reason,

@@ -3,9 +3,10 @@
 // little and with writes that race with everybody else's.
 //
 // A pod here is only a record inside the job controller, and where its template has scheduling gates an object too: it
-// does not start before somebody has taken them away. How long it takes to start, run and die is read from annotations
-// of the pod template, the same that the kwok stages of the cluster tests read: muster.dev/start-seconds, run-seconds,
-// exit-code, termination-seconds.
+// does not start before somebody has taken them away. With `pod_objects` each is an object, and what becomes of it
+// there is what becomes of it: nodes.h binds, runs and ends it. How long it takes to start, run and die is read from
+// annotations of the pod template, the same that the kwok stages of the cluster tests read: muster.dev/start-seconds,
+// run-seconds, exit-code, termination-seconds.
 //
 // Source: traces of kube-controller-manager 1.36.3.
 // Threading: one thread, that of the executor.
@@ -42,6 +43,8 @@ struct ControllerOptions {
   bool keeps_start_time = false;                                                   // of suspended Jobs, as up to 1.35
   bool jobs = true;                                                                // false: nobody controls Jobs
   Duration pod_batch = std::chrono::seconds(1);  // news of pods are gathered for so long
+  bool pod_objects = false;
+  Duration backoff_max = std::chrono::minutes(10);  // after failures, before other pods are made
   // Of the given pod (counted from 0 over the life of the Job).
   std::function<PodPlan(const Json& job, int64_t pod)> plan;  // unset: PlanFromAnnotations
 };

@@ -51,6 +51,14 @@ server::MetricsSource SourceOf(const Process* process) {
   return source;
 }
 
+// Pods that are lost are made anew within the time that is rest.
+sim::ControllerOptions OptionsOf(const ClusterOptions& options) {
+  sim::ControllerOptions out;
+  out.pod_objects = options.muster.check_machines;
+  if (out.pod_objects) out.backoff_max = std::chrono::minutes(1);
+  return out;
+}
+
 }  // namespace
 
 Process::~Process() {
@@ -60,22 +68,21 @@ Process::~Process() {
   transport.reset();
 }
 
-Cluster::Cluster(uint64_t seed, size_t replicas, std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready,
-                 bool strict)
+Cluster::Cluster(uint64_t seed, ClusterOptions options)
     : executor(seed),
       store(executor.clock(), executor.NewRandom("store")),
       server(&executor, &store, {}),
-      controllers(&executor, &store, {}),
-      strict_(strict),
+      controllers(&executor, &store, OptionsOf(options)),
       random_(executor.NewRandom("processes")),
-      processes_(replicas),
-      wait_for_pods_ready_(wait_for_pods_ready) {
+      processes_(options.replicas),
+      muster_(std::move(options.muster)) {
+  if (muster_.check_machines) nodes.emplace(&executor, &store, sim::NodesOptions{});
   sim::AddMusterPolicies({}, &store.admission());
   store.Subscribe([this](const sim::Change& change) { Observe(change); });
   for (const char* ns : {"muster-system", "team-a", "team-b"}) {
     MUSTER_CHECK(Create({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}}));
   }
-  for (size_t i = 0; i < replicas; ++i) Start(i);
+  for (size_t i = 0; i < processes_.size(); ++i) Start(i);
 }
 
 Cluster::~Cluster() { processes_.clear(); }
@@ -141,11 +148,9 @@ void Cluster::Start(size_t replica) {
   process->client = std::make_unique<k8s::Client>(env, process->transport.get(), k8s::ClientOptions{});
   process->metrics = std::make_unique<server::Metrics>(server::MetricsOptions{.cluster_queue_resources = true},
                                                        server::BuildInfo{}, SourceOf(process));
-  controller::Options options;
+  controller::Options options = muster_;
   options.managed_jobs_namespace_selector = controller::DefaultManagedNamespaces("muster-system");
   options.check_policies = false;  // here they are functions, not objects
-  options.wait_for_pods_ready = wait_for_pods_ready_;
-  options.wait_for_terminating_pods = strict_;
   options.lease.identity = name;
   options.lease.retry_period = std::chrono::seconds(5);  // most of what happens at rest
   process->controller =

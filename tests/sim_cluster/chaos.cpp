@@ -28,47 +28,54 @@ Json Kueue(const std::string& kind, const std::string& name, Json spec) {
 
 Chaos::Chaos(Cluster* cluster, ChaosOptions options)
     : cluster_(cluster),
-      options_(options),
+      options_(std::move(options)),
       random_(cluster->executor.NewRandom("chaos")),
-      checks_(cluster, options.edits_jobs) {
-  things_ = {{40, &Chaos::Submit}, {10, &Chaos::ResizeJob}};
-  if (options.faults) {
-    things_.insert(things_.end(), {{6, &Chaos::Kill},
-                                   {3, &Chaos::Pause},
-                                   {4, &Chaos::BreakWatches},
-                                   {2, &Chaos::Compact},
-                                   {2, &Chaos::GoDown},
-                                   {1, &Chaos::PauseControllers},
-                                   {8, &Chaos::StrikeNext}});
-    sim::RandomFaults rates;
-    rates.user = Cluster::kMuster;
-    rates.write_permille = 100;
-    rates.read_permille = 30;
-    // What a stalled watch hides for minutes would hide edits of queues from whoever is judged by them.
-    rates.watch_line_permille = options.edits_queues ? 0 : 5;
-    cluster->server.faults().SetRandom(cluster->executor.NewRandom("faults"), rates);
+      checks_(cluster, options_.edits_jobs) {
+  Add(40, &Chaos::Submit);
+  Add(10, &Chaos::ResizeJob);
+  if (options_.faults) AddFaults();
+  if (options_.edits_jobs) {
+    Add(4, &Chaos::DeleteJob);
+    Add(4, &Chaos::ScaleJob);
+    Add(4, &Chaos::SuspendJob);
+    Add(4, &Chaos::RelabelJob);
+    Add(2, &Chaos::RaisePriority);
+    Add(4, &Chaos::Deactivate);
+    Add(2, &Chaos::DeleteWorkload);
   }
-  if (options.edits_jobs) {
-    things_.insert(things_.end(), {{4, &Chaos::DeleteJob},
-                                   {4, &Chaos::ScaleJob},
-                                   {4, &Chaos::SuspendJob},
-                                   {4, &Chaos::RelabelJob},
-                                   {2, &Chaos::RaisePriority},
-                                   {4, &Chaos::Deactivate},
-                                   {2, &Chaos::DeleteWorkload}});
+  if (options_.edits_queues) {
+    Add(4, &Chaos::EditQuota);
+    Add(6, &Chaos::EditQueue);
+    Add(3, &Chaos::RecreateQueue);
+    Add(3, &Chaos::EditCohort);
+    Add(1, &Chaos::DeleteCohort);
+    Add(2, &Chaos::StopLocalQueue);
+    Add(2, &Chaos::RecreateLocalQueue);
+    Add(2, &Chaos::RecreateFlavor);
+    Add(1, &Chaos::RelabelNamespace);
   }
-  if (options.edits_queues) {
-    things_.insert(things_.end(), {{4, &Chaos::EditQuota},
-                                   {6, &Chaos::EditQueue},
-                                   {3, &Chaos::RecreateQueue},
-                                   {3, &Chaos::EditCohort},
-                                   {1, &Chaos::DeleteCohort},
-                                   {2, &Chaos::StopLocalQueue},
-                                   {2, &Chaos::RecreateLocalQueue},
-                                   {2, &Chaos::RecreateFlavor},
-                                   {1, &Chaos::RelabelNamespace}});
-  }
-  for (const Thing& thing : things_) weight_ += thing.weight;
+}
+
+void Chaos::AddFaults() {
+  Add(6, &Chaos::Kill);
+  Add(3, &Chaos::Pause);
+  Add(4, &Chaos::BreakWatches);
+  Add(2, &Chaos::Compact);
+  Add(2, &Chaos::GoDown);
+  Add(1, &Chaos::PauseControllers);
+  Add(8, &Chaos::StrikeNext);
+  sim::RandomFaults rates;
+  rates.user = Cluster::kMuster;
+  rates.write_permille = 100;
+  rates.read_permille = 30;
+  // What a stalled watch hides for minutes would hide edits of queues from whoever is judged by them.
+  rates.watch_line_permille = options_.edits_queues ? 0 : 5;
+  cluster_->server.faults().SetRandom(cluster_->executor.NewRandom("faults"), rates);
+}
+
+void Chaos::Add(int weight, std::function<void()> happen) {
+  things_.push_back({weight, std::move(happen)});
+  weight_ += weight;
 }
 
 void Chaos::Happen(int things) {
@@ -77,7 +84,7 @@ void Chaos::Happen(int things) {
     for (const Thing& thing : things_) {
       at -= thing.weight;
       if (at >= 0) continue;
-      (this->*thing.happen)();
+      thing.happen();
       break;
     }
     cluster_->Run(milliseconds(static_cast<int64_t>(Below(OneIn(4) ? 6000 : 600))));
@@ -151,8 +158,9 @@ Json Chaos::AnyCohortSpec(const std::string& parent) {
 }
 
 void Chaos::MakeFlavor(const std::string& name) {
-  for (const Json& flavor : scenarios::Flavors()) {
-    if (Text(At(flavor, "metadata", "name")) == name) cluster_->Create(flavor);
+  for (Json flavor : scenarios::Flavors()) {
+    if (!options_.topology.empty()) flavor["spec"]["topologyName"] = options_.topology;
+    if (Text(At(flavor, "metadata", "name")) == name) cluster_->Create(std::move(flavor));
   }
 }
 
@@ -316,6 +324,7 @@ Json Chaos::AnyJobObject(const std::string& ns, const std::string& name) {
   Json& pod = job["spec"]["template"]["spec"];
   if (OneIn(4)) pod["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1";
   if (OneIn(6)) pod["nodeSelector"]["muster.dev/flavor"] = AnyOf(kFlavors);
+  if (options_.shape_job) options_.shape_job(&job);
   return job;
 }
 

@@ -40,17 +40,18 @@ std::string Condition(const Json& object, const std::string& type) {
   return condition.is_null() ? "" : Text(Get(condition, "status")) + "/" + Text(Get(condition, "reason"));
 }
 
-int64_t PodsOf(const Json& job) {
-  const int64_t parallelism = Number(At(job, "spec", "parallelism"), 1);
-  return std::min(parallelism, Number(At(job, "spec", "completions"), parallelism));
-}
-
 int64_t RequestOf(const Json& job, const std::string& resource) {
   const Json& requests = At(job, "spec", "template", "spec")["containers"][0]["resources"]["requests"];
   return std::stoll(Text(Get(requests, resource), "0"));
 }
 
-// The sum of the samples with these labels; nothing where there is none.
+}  // namespace
+
+int64_t PodsOf(const Json& job) {
+  const int64_t parallelism = Number(At(job, "spec", "parallelism"), 1);
+  return std::min(parallelism, Number(At(job, "spec", "completions"), parallelism));
+}
+
 std::optional<double> Sample(const std::vector<prometheus::MetricFamily>& families, const std::string& name,
                              const std::map<std::string, std::string>& labels) {
   std::optional<double> sum;
@@ -68,10 +69,8 @@ std::optional<double> Sample(const std::vector<prometheus::MetricFamily>& famili
   return sum;
 }
 
-}  // namespace
-
-Rest::Rest(const Cluster* cluster, const std::set<std::string>& without_workload)
-    : cluster_(cluster), without_workload_(without_workload) {
+Rest::Rest(const Cluster* cluster, const std::set<std::string>& without_workload, const Places* places)
+    : cluster_(cluster), without_workload_(without_workload), places_(places) {
   ReadObjects();
 }
 
@@ -103,7 +102,12 @@ std::vector<std::string> Rest::Findings() {
   RecountMetrics();
   const Process* leader = cluster_->Leader();
   leader->controller->engine()->Validate();
-  for (const std::string& problem : leader->controller->health().problems) Report("a standing problem: " + problem);
+  for (const std::string& problem : leader->controller->health().problems) {
+    if (places_ == nullptr || !places_->Explains(problem)) Report("a standing problem: " + problem);
+  }
+  if (places_ != nullptr) {
+    for (const std::string& finding : places_->Findings(*leader)) Report(finding);
+  }
   return findings_;
 }
 
@@ -167,7 +171,7 @@ int64_t Rest::LookAtSize(const std::string& name, const Json& job, const Json& w
   for (const Json& pod : cluster_->List("pods")) {
     const Json& owners = At(pod, "metadata", "ownerReferences");
     const bool own = !owners.empty() && Get(owners[0], "uid") == At(job, "metadata", "uid");
-    free += own && At(pod, "spec", "schedulingGates").empty() ? 1 : 0;
+    free += own && At(pod, "spec", "schedulingGates").empty() && !sim::HasEnded(pod) ? 1 : 0;
   }
   if (free != admitted) {
     Report(name + " runs with " + std::to_string(free) + " pods, and " + std::to_string(admitted) + " are admitted");
@@ -309,6 +313,10 @@ Rest::Room Rest::RoomFor(const Waiting& waiting) const {
       room.full = room.full || (full && !never);
       fit = std::max(fit, never ? Fit::kNever : full ? Fit::kFull : Fit::kFits);
     }
+    if (fit == Fit::kFits && places_ != nullptr && !places_->Fit(job, pods, name)) {
+      fit = Fit::kNoPlaces;
+      room.no_places = true;
+    }
     room.fit = std::min(room.fit, fit);
   }
   return room;
@@ -428,6 +436,8 @@ std::string Rest::WrongReason(const Waiting& waiting) const {
   switch (room.fit) {
     case Fit::kFits:
       return waiting.name + " waits though it fits: " + Get(waiting.workload, "status").dump();
+    case Fit::kNoPlaces:
+      return Unless(waiting, {"TopologyPlacementFailed"});
     case Fit::kFull:
       // What is told of a gang that would start with fewer pods is about all of them.
       return partial ? Unless(waiting, {"WaitingForQuota", "ExceedsMaxQuota"}) : Unless(waiting, {"WaitingForQuota"});

@@ -3,7 +3,10 @@
 // Threading: one thread.
 #pragma once
 
+#include <prometheus/metric_family.h>
+
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,11 +17,31 @@
 
 namespace muster::sim_campaign {
 
+// What there is besides quota that a gang needs.
+class Places {
+ public:
+  virtual ~Places() = default;
+  // So many pods of the Job, which waits, would have places on the nodes of the flavor.
+  virtual bool Fit(const Json& job, int64_t pods, const std::string& flavor) const = 0;
+  // A standing problem that is as it should be.
+  virtual bool Explains(const std::string& problem) const = 0;
+  // What is not as it must be, in words. `leader`: what Muster's process says is to be true.
+  virtual std::vector<std::string> Findings(const Process& leader) const = 0;
+};
+
+// The sum of the samples with these labels; nothing where there is none.
+std::optional<double> Sample(const std::vector<prometheus::MetricFamily>& families, const std::string& name,
+                             const std::map<std::string, std::string>& labels);
+
+// Of how many pods a gang is.
+int64_t PodsOf(const Json& job);
+
 class Rest {
  public:
+  // `places`: null: quota is all that is needed.
   // `without_workload`: uids of Jobs whose Workload was deleted; one that has ended gets no other.
   // REQUIRES: `cluster` rests, and somebody leads.
-  Rest(const Cluster* cluster, const std::set<std::string>& without_workload);
+  Rest(const Cluster* cluster, const std::set<std::string>& without_workload, const Places* places);
 
   // RETURNS: what is not as it must be, in words:
   //   each Job has ended, runs whole (those that never end), or waits as it was made, with a reason that is true; of an
@@ -48,11 +71,12 @@ class Rest {
     int pending = 0;
     int holding = 0;
   };
-  enum class Fit { kFits, kFull, kNever };
+  enum class Fit { kFits, kNoPlaces, kFull, kNever };
   // With as few pods as it is content with. `nothing_free`: no flavor has all that it wants of something it could have.
   struct Room {
     Fit fit = Fit::kNever;
-    bool full = false;  // some flavor lacks something that may come back
+    bool full = false;       // some flavor lacks something that may come back
+    bool no_places = false;  // likewise, places alone
   };
 
   void Report(const std::string& what) { findings_.push_back(what); }
@@ -85,6 +109,7 @@ class Rest {
 
   const Cluster* cluster_;
   const std::set<std::string>& without_workload_;
+  const Places* places_;
   std::vector<std::string> findings_;
   std::map<std::string, Json> queues_;        // ClusterQueues by name
   std::map<std::string, Json> local_queues_;  // by "namespace/name"

@@ -4,6 +4,7 @@
 // Threading: one thread.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,12 +19,17 @@ struct ChaosOptions {
   bool faults = true;
   bool edits_jobs = false;
   bool edits_queues = false;
+  std::string topology;  // of all flavors; empty: they have none
+  // What each Job has besides; unset: nothing.
+  std::function<void(Json* job)> shape_job;
 };
 
 class Chaos {
  public:
   Chaos(Cluster* cluster, ChaosOptions options);
 
+  // Something else that may happen.
+  void Add(int weight, std::function<void()> happen);
   // The queues to begin with: a forest of cohorts without cycles.
   void MakeQueues();
   // So many things happen, one after the other.
@@ -33,6 +39,7 @@ class Chaos {
   // Every queue exists, is open to all, and has room for everything at once.
   void Repair();
 
+  const ChaosOptions& options() const { return options_; }
   // The uids of Jobs that somebody deleted.
   const std::set<std::string>& deleted() const { return deleted_; }
   // The uids of Jobs whose Workload somebody deleted.
@@ -45,8 +52,11 @@ class Chaos {
  private:
   struct Thing {
     int weight = 0;
-    void (Chaos::*happen)() = nullptr;
+    std::function<void()> happen;
   };
+  void Add(int weight, void (Chaos::*happen)()) {
+    Add(weight, [this, happen] { (this->*happen)(); });
+  }
   uint64_t Below(uint64_t bound) { return random_.Below(bound); }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
   std::string AnyOf(const std::vector<std::string>& names) { return names[Below(names.size())]; }
@@ -63,6 +73,7 @@ class Chaos {
   Json AnyPreemption();
   Json AnyQueueSpec();
   Json AnyCohortSpec(const std::string& parent);
+  void AddFaults();
   void MakeQueue(const std::string& name);
   void MakeLocalQueue(const std::string& ns, const std::string& name);
   void MakeFlavor(const std::string& name);

@@ -18,6 +18,7 @@
 #include "muster/sim/controllers.h"
 #include "muster/sim/executor.h"
 #include "muster/sim/input_log.h"
+#include "muster/sim/nodes.h"
 #include "muster/sim/server.h"
 #include "muster/sim/store.h"
 
@@ -45,13 +46,17 @@ struct Process {
   ~Process();
 };
 
+struct ClusterOptions {
+  size_t replicas = 1;         // processes of Muster, of which one leads
+  controller::Options muster;  // but for what the cluster itself sets
+};
+
 class Cluster {
  public:
   static constexpr const char* kMuster = "system:serviceaccount:muster-system:muster";
 
-  // `replicas` processes of Muster, of which one leads. `strict`: with muster.waitForTerminatingPods.
-  Cluster(uint64_t seed, size_t replicas, std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready,
-          bool strict);
+  // Where Muster looks at machines, pods are objects, and somebody binds and runs them.
+  Cluster(uint64_t seed, ClusterOptions options);
   ~Cluster();
 
   // Lets time pass; processes die where they were told to, and come back.
@@ -100,6 +105,7 @@ class Cluster {
   sim::SimStore store;
   sim::SimServer server;
   sim::SimControllers controllers;
+  std::optional<sim::SimNodes> nodes;
 
  private:
   struct Commit {
@@ -115,7 +121,6 @@ class Cluster {
   void LookAtProcesses();
   sim::Target TargetOf(const std::string& plural, const std::string& ns, const std::string& name) const;
 
-  const bool strict_;
   SeededRandom random_;
   scenarios::Judge judge_;
   std::vector<Json> job_lines_;
@@ -125,7 +130,7 @@ class Cluster {
   std::map<std::string, EvictionTold> evictions_told_;  // by uid of the Workload
   std::vector<std::unique_ptr<Process>> processes_;
   int runs_ = 0;
-  std::optional<controller::WaitForPodsReadyOptions> wait_for_pods_ready_;
+  controller::Options muster_;
   int deaths_ = 0;
 };
 
