@@ -20,7 +20,8 @@ constexpr Duration kLateMax = std::chrono::seconds(100);
 // Of Workloads of elastic Jobs, which another has replaced.
 constexpr const char* kReplaced = "True/WorkloadSliceReplaced";
 // Why one waits that was looked at.
-const std::vector<std::string> kLookedAt = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured"};
+const std::vector<std::string> kLookedAt = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured",
+                                            "TopologyPlacementFailed"};
 const std::vector<std::string> kResources = {"cpu", "nvidia.com/gpu"};
 
 std::string NameOf(const Json& object) {
@@ -311,10 +312,11 @@ Rest::Room Rest::RoomFor(const Waiting& waiting) const {
       const bool never = amount > tree_.Potential(waiting.cluster_queue, key);
       const bool full = amount > tree_.Available(waiting.cluster_queue, key);
       room.full = room.full || (full && !never);
+      room.never = room.never || never;
       fit = std::max(fit, never ? Fit::kNever : full ? Fit::kFull : Fit::kFits);
     }
-    if (fit == Fit::kFits && places_ != nullptr && !places_->Fit(job, pods, name)) {
-      fit = Fit::kNoPlaces;
+    if (places_ != nullptr && !places_->Fit(job, pods, name)) {
+      fit = std::max(fit, Fit::kNoPlaces);
       room.no_places = true;
     }
     room.fit = std::min(room.fit, fit);
@@ -337,7 +339,9 @@ void Rest::LookAtReasons() {
     const std::string name = Text(At(waiting.workload, "metadata", "name"));
     const std::string wrong = WrongReason(waiting);
     const auto strict = waiting_in.find(waiting.cluster_queue);
-    if (IsToldByScan(waiting)) alike_[name] = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"};
+    if (IsToldByScan(waiting)) {
+      alike_[name] = {"WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor", "TopologyPlacementFailed"};
+    }
     const bool grows = growing_in.contains(waiting.cluster_queue);
     const bool first =
         strict == waiting_in.end() || (strict->second.size() == 1 && strict->second.begin()->second == 1 && !grows);
@@ -423,7 +427,7 @@ bool Rest::IsPartial(const Waiting& waiting) {
 bool Rest::IsToldByScan(const Waiting& waiting) const {
   if (IsInactive(waiting.cluster_queue) || !TakesNamespace(waiting)) return false;
   const Room room = RoomFor(waiting);
-  return BesideStrictHead(waiting) || room.full || IsPartial(waiting);
+  return BesideStrictHead(waiting) || room.full || room.no_places || IsPartial(waiting);
 }
 
 // What is wrong with what one is told that was looked at; empty: nothing.
@@ -433,11 +437,18 @@ std::string Rest::WrongReason(const Waiting& waiting) const {
   if (BesideStrictHead(waiting)) return Unless(waiting, kLookedAt);
   const Room room = RoomFor(waiting);
   const bool partial = IsPartial(waiting);
+  // What is in the way in any flavor may be what is told.
+  if (room.no_places && room.fit != Fit::kFits) {
+    std::vector<std::string> reasons = {"TopologyPlacementFailed"};
+    if (room.full) reasons.emplace_back("WaitingForQuota");
+    if (room.never || partial) reasons.emplace_back("ExceedsMaxQuota");
+    return Unless(waiting, reasons);
+  }
   switch (room.fit) {
     case Fit::kFits:
       return waiting.name + " waits though it fits: " + Get(waiting.workload, "status").dump();
     case Fit::kNoPlaces:
-      return Unless(waiting, {"TopologyPlacementFailed"});
+      return "";  // told above
     case Fit::kFull:
       // What is told of a gang that would start with fewer pods is about all of them.
       return partial ? Unless(waiting, {"WaitingForQuota", "ExceedsMaxQuota"}) : Unless(waiting, {"WaitingForQuota"});

@@ -76,7 +76,8 @@ class Rest {
   struct Room {
     Fit fit = Fit::kNever;
     bool full = false;       // some flavor lacks something that may come back
-    bool no_places = false;  // likewise, places alone
+    bool never = false;      // some flavor never has enough of something
+    bool no_places = false;  // some flavor has no places, whatever its quota
   };
 
   void Report(const std::string& what) { findings_.push_back(what); }
