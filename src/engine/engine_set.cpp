@@ -199,15 +199,15 @@ TreePass* NextOf(const TreeRuns& runs, bool in_one_order) {
 }
 
 // Whoever lost a place in topologies, or keeps one from others for the length of a pass, is looked at again for as long
-// as any tree that looks there gets on.
-void FinishTrees(const TreeRuns& runs, Forest* forest) {
+// as any tree that looks there gets on. `looks_there`: when all were nominated: who has lost its place to another may
+// look nowhere by now.
+void FinishTrees(const TreeRuns& runs, std::vector<bool> looks_there, Forest* forest) {
   std::vector<bool> progress;
-  std::vector<bool> looks_there;
   bool gets_on = false;
-  for (const std::unique_ptr<TreeRun>& run : runs) {
-    looks_there.push_back(run->pass.LooksInTopologies());
-    progress.push_back(run->pass.Finish());
-    gets_on = gets_on || (progress.back() && looks_there.back());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    looks_there[i] = looks_there[i] || runs[i]->pass.LooksInTopologies();
+    progress.push_back(runs[i]->pass.Finish());
+    gets_on = gets_on || (progress.back() && looks_there[i]);
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     Tree* tree = runs[i]->tree;
@@ -294,8 +294,10 @@ void EngineSet::Impl::RunTrees() {
   const auto finish = [&] {
     nominate();
     ReserveMachinesAhead(runs);
+    std::vector<bool> looks_there;
+    for (const std::unique_ptr<TreeRun>& run : runs) looks_there.push_back(run->pass.LooksInTopologies());
     ProcessEntries(runs);
-    FinishTrees(runs, &forest_);
+    FinishTrees(runs, std::move(looks_there), &forest_);
     runs.clear();
     nominated = 0;
   };

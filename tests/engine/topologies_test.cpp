@@ -196,6 +196,25 @@ TEST_CASE("nodes are shared by trees that share no quota, and nobody gets the sa
   CHECK(cluster.Run() == Uids{"second"});
 }
 
+TEST_CASE("who loses its place to another tree is looked at again at once, and then who comes after it") {
+  const auto strategy = GENERATE(QueueingStrategy::kStrictFIFO, QueueingStrategy::kBestEffortFIFO);
+  EngineOptions options;
+  options.machines = GENERATE(false, true);
+  Machines cluster(options);
+  ClusterQueue queue = Machines::Queue("a");
+  queue.queueing_strategy = strategy;
+  cluster.AddQueue(queue);
+  cluster.AddQueue(Machines::Queue("b"));
+  // Of both heads, r1 has room for one; of the third, r2 has.
+  cluster.Submit(Placed(Gang("first", "b", 8, 1), "rack"));
+  cluster.Submit(Placed(Gang("second", "a", 8, 2), "rack"));
+  cluster.Submit(Placed(Gang("third", "a", 6, 3), "rack"));
+  const bool strict = strategy == QueueingStrategy::kStrictFIFO;
+  CHECK(cluster.Run() == (strict ? Uids{"first"} : Uids{"first", "third"}));
+  REQUIRE(cluster.HoldOf("second").has_value());
+  CHECK(WaitCodeOf(*cluster.HoldOf("second")) != WaitCode::kLostToAnother);
+}
+
 TEST_CASE("what a strict head keeps for itself in each pass, it keeps from other trees too") {
   Machines cluster;
   ClusterQueue strict = Machines::Queue("a");

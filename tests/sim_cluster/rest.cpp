@@ -190,6 +190,7 @@ int64_t Rest::LookAtSize(const std::string& name, const Json& job, const Json& w
   waiting.local_queue = Text(At(job, "metadata", "namespace")) + "/" + Text(Get(record, "localQueue"));
   const auto local = local_queues_.find(waiting.local_queue);
   if (local != local_queues_.end()) waiting.cluster_queue = Text(At(local->second, "spec", "clusterQueue"));
+  waiting.more_pods = more;
   for (const auto& [resource, flavor] : record["podSets"][0]["flavors"].items()) {
     waiting.more[Text(flavor) + "/" + resource] += RequestOf(job, resource) * more;
   }
@@ -387,6 +388,7 @@ void Rest::LookAtGrowing(const Waiting& waiting) {
       return key.starts_with(Text(Get(flavor, "name")) + "/");
     });
     if (!offered || amount > tree_.Available(waiting.cluster_queue, key)) return;
+    if (places_ != nullptr && !places_->Fit(waiting.job, waiting.more_pods, key.substr(0, key.find('/')))) return;
   }
   Report(waiting.name + " waits for more pods though they fit: " + Get(waiting.workload, "status").dump());
 }
@@ -437,10 +439,10 @@ std::string Rest::WrongReason(const Waiting& waiting) const {
   if (BesideStrictHead(waiting)) return Unless(waiting, kLookedAt);
   const Room room = RoomFor(waiting);
   const bool partial = IsPartial(waiting);
-  // What is in the way in any flavor may be what is told.
+  // What is in the way in any flavor may be what is told; of one that would start with fewer pods, it is of all of them.
   if (room.no_places && room.fit != Fit::kFits) {
     std::vector<std::string> reasons = {"TopologyPlacementFailed"};
-    if (room.full) reasons.emplace_back("WaitingForQuota");
+    if (room.full || partial) reasons.emplace_back("WaitingForQuota");
     if (room.never || partial) reasons.emplace_back("ExceedsMaxQuota");
     return Unless(waiting, reasons);
   }

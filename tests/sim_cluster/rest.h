@@ -66,6 +66,7 @@ class Rest {
     std::string cluster_queue;
     // Of a gang that runs: what its further pods ask for, by "flavor/resource".
     std::map<std::string, int64_t> more{};
+    int64_t more_pods = 0;
   };
   struct Counts {
     int pending = 0;
