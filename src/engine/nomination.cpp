@@ -1,5 +1,6 @@
 #include "nomination.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tree_pass.h"
@@ -51,6 +52,12 @@ std::vector<WorkloadState*> BackfillsOf(const Forest& forest, const WorkloadStat
     if (ends_first || (elsewhere && queue::Earlier()(&workload.ticket, &keeper->ticket))) backfills.push_back(keeper);
   }
   return backfills;
+}
+
+// Of some pod set.
+bool HasFewerPods(const Assignment& assignment, const Assignment& than) {
+  return !std::ranges::equal(assignment.pod_sets, than.pod_sets, std::ranges::greater_equal(), &PodSetChoice::count,
+                             &PodSetChoice::count);
 }
 
 // With the rooms that are open to it, where that is of use.
@@ -133,8 +140,11 @@ Nomination Nominate(const PassHost& host, Forest* forest, Tree* tree, const Assi
         // The room may be in a flavor that the scan has passed; and while it waits there, the scan stands still.
         nomination.assignment = assigner.Assign(*workload, *queue, {});
       }
-      if (nomination.assignment.mode != Mode::kFit && WasMoved(*workload)) {
-        // With as many pods as it had, and in the flavors that it had: that is kept for it.
+      const bool fewer = !nomination.assignment.preemption.victims.empty() &&
+                         HasFewerPods(*workload->room->chosen, nomination.assignment);
+      if (nomination.assignment.mode != Mode::kFit && (WasMoved(*workload) || fewer)) {
+        // With as many pods as it had, and in the flavors that it had: that is kept for it. Or with as many as others
+        // went for, though more would fit if further ones went: while it waits, none are told to.
         Assignment there = assigner.Reassign(*workload, *queue, *workload->room->chosen);
         if (there.mode == Mode::kFit) nomination.assignment = std::move(there);
       }

@@ -62,6 +62,28 @@ TEST_CASE("B14: who comes after a preemptor does not take what it waits for, nor
   }
 }
 
+TEST_CASE("who waits with fewer pods starts with them once their room is free, though it could preempt for more") {
+  Cluster cluster;
+  cluster.AddQueue(Preempting("q", "", 10));
+  cluster.Submit(Gang("low", "q", 4, 1));
+  cluster.Submit(Gang("urgent", "q", 6, 1, 9));
+  REQUIRE(cluster.Run(At(100)).size() == 2);
+  Workload fewer = Gang("fewer", "q", 10, 2, 5);
+  fewer.pod_sets[0].min_count = 1;
+  cluster.Submit(fewer);
+  cluster.Run(At(101));
+  REQUIRE(cluster.Preempted() == Uids{"low for fewer"});
+  cluster.Stop("low");
+  // By now it could have all of its pods, but others are first in what is not kept for it.
+  cluster.Finish("urgent");
+  cluster.Submit(Gang("other", "q", 6, 3));
+  CHECK(cluster.Run(At(102)) == Uids{"other"});
+  cluster.Leave("low");
+  CHECK(cluster.Run(At(103)) == Uids{"fewer"});
+  CHECK(cluster.Evictions().empty());
+  CHECK(cluster.engine.ViewWorkload("fewer")->admission.pod_sets.at(0).count == 4);
+}
+
 TEST_CASE("a victim that comes back does not take the room it was evicted from, though it borrows less") {
   Cluster cluster;
   // `a` lends all it has; the preemptor in `b` borrows, so in a pass of equals the victim would come first.
