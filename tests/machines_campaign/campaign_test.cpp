@@ -38,11 +38,12 @@ void PlaySeed(uint64_t seed, Sum* sum) {
   options.muster.wait_for_pods_ready = sim_campaign::PodsReadyOf(seed);
   options.muster.wait_for_terminating_pods = seed / 16 % 2 == 1;
   sim_campaign::Cluster cluster(seed, options);
-  Machines machines(&cluster, {seed / 2 % 2 == 1 ? "racks" : "", seed % 5 != 0});
+  const std::string topology = seed / 2 % 2 == 1 ? "racks" : "";
+  Machines machines(&cluster, {topology, seed % 5 != 0, options.muster.wait_for_pods_ready.has_value()});
   sim_campaign::ChaosOptions things;
   things.edits_jobs = seed % 4 == 1 || seed % 4 == 3;
   things.edits_queues = seed % 8 == 2 || seed % 8 == 7;
-  things.topology = seed / 2 % 2 == 1 ? "racks" : "";
+  things.topology = topology;
   things.shape_job = [&machines](Json* job) { machines.ShapeJob(job); };
   sim_campaign::Chaos chaos(&cluster, things);
   machines.AddTo(&chaos);

@@ -51,7 +51,8 @@ void Machines::AddTo(sim_campaign::Chaos* chaos) {
   add(3, &Machines::Drain);
   add(4, &Machines::LoseReady);
   add(3, &Machines::Resize);
-  add(1, &Machines::Relabel);
+  // With a topology, what a gang holds counts in the flavor that it was given, also where its pods' node is another's.
+  if (options_.topology.empty()) add(1, &Machines::Relabel);
   add(4, &Machines::DeletePod);
 }
 
@@ -60,7 +61,7 @@ void Machines::ShapeJob(Json* job) {
   // One that is lost is made anew, most of the time.
   const Json& annotations = At(*job, "spec", "template", "metadata", "annotations");
   if (Text(Get(annotations, "muster.dev/exit-code")) == "0" && !OneIn(6)) spec["backoffLimit"] = 100;
-  if (OneIn(6)) spec["podReplacementPolicy"] = "Failed";
+  if (OneIn(6) && !options_.stops_unready) spec["podReplacementPolicy"] = "Failed";
   if (OneIn(2) && Get(spec, "completions").is_number_integer()) spec["completionMode"] = "Indexed";
   if (options_.topology.empty()) return;
   // Not in flavors with a topology.

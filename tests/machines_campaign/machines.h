@@ -25,6 +25,9 @@ using sim::Text;
 struct MachinesOptions {
   std::string topology;  // of all flavors, with racks and nodes; empty: there is none
   bool changes = true;   // nodes come, go and change; otherwise pods of strangers alone do
+  // Gangs are stopped whose pods are not ready in time: then no Job waits for its old pods to have gone, which can take
+  // longer each time.
+  bool stops_unready = false;
 };
 
 class Machines final : public sim_campaign::Places {
