@@ -439,11 +439,15 @@ std::string Rest::WrongReason(const Waiting& waiting) const {
   if (BesideStrictHead(waiting)) return Unless(waiting, kLookedAt);
   const Room room = RoomFor(waiting);
   const bool partial = IsPartial(waiting);
-  // What is in the way in any flavor may be what is told; of one that would start with fewer pods, it is of all of them.
+  // What is in the way in any flavor may be what is told; of one that would start with fewer pods, it is of all of
+  // them.
   if (room.no_places && room.fit != Fit::kFits) {
     std::vector<std::string> reasons = {"TopologyPlacementFailed"};
     if (room.full || partial) reasons.emplace_back("WaitingForQuota");
     if (room.never || partial) reasons.emplace_back("ExceedsMaxQuota");
+    // In a topology others' quota is named where they hold the places; the cause tells of these.
+    if (Condition(waiting.workload, "muster.dev/Waiting") == "True/NoPlacement")
+      reasons.emplace_back("WaitingForQuota");
     return Unless(waiting, reasons);
   }
   switch (room.fit) {
