@@ -3,7 +3,7 @@
 // and deletion; lists in pages, history for watches, compaction; Job's defaults and immutable fields.
 //
 // Differences from the real server, all deliberate: no managedFields and so no server-side apply; no schema
-// validation of custom resources; the pods of Jobs are no objects (the job controller keeps them to itself); quantities
+// validation of custom resources; a pod that is deleted has no grace period but what a finalizer gives it; quantities
 // stay as written.
 //
 // Source: kube-apiserver 1.36.3, each rule tried against it.
