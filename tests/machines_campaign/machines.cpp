@@ -354,7 +354,14 @@ void Machines::LookAtPods(const Json& job, std::vector<std::string>* findings) c
   }
   const Json record = sim::ParseJson(Text(At(job, "metadata", "annotations", kRecord))).value_or(Json());
   int64_t wanted = 0;
-  if (runs && record.is_object()) wanted = Number(Get(record["podSets"][0], "count"));
+  if (runs && record.is_object()) {
+    const Json& pods = record["podSets"][0];
+    wanted = Number(Get(pods, "count"));
+    // Of a flavor that is gone nobody knows the nodes.
+    for (const auto& [resource, flavor] : Get(pods, "flavors").items()) {
+      if (cluster_->Find("resourceflavors", "", Text(flavor)).is_null()) return;
+    }
+  }
   const int64_t more = runs ? PodsOf(job) - wanted : 0;
   if (on_nodes != wanted || there != wanted + more) {
     findings->push_back("Job " + NameOf(job) + (runs ? " runs" : " does not run") + " with " + std::to_string(there) +
