@@ -113,12 +113,16 @@ void Machines::AddNode() {
                             {"pods", std::to_string(OneIn(4) ? 2 : 20)}};
   // Sometimes under the name of one that has gone.
   const std::string name = "n" + std::to_string(OneIn(3) && nodes_made_ > 0 ? Below(nodes_made_) : nodes_made_++);
-  MakeNode(name, AnyOf(kFlavors), AnyOf(kRacks), allocatable);
+  const std::string flavor = AnyOf(kFlavors);
+  MakeNode(name, flavor, AnyOf(kRacks), allocatable);
 }
 
 void Machines::RemoveNode() { cluster_->Delete("nodes", "", AnyNode()); }
 
-void Machines::Cordon() { cluster_->Patch("nodes", "", AnyNode(), {{"spec", {{"unschedulable", OneIn(2)}}}}); }
+void Machines::Cordon() {
+  const std::string name = AnyNode();
+  cluster_->Patch("nodes", "", name, {{"spec", {{"unschedulable", OneIn(2)}}}});
+}
 
 // As `kubectl drain` does.
 void Machines::Drain() {
@@ -130,7 +134,10 @@ void Machines::Drain() {
   }
 }
 
-void Machines::LoseReady() { SetReady(AnyNode(), OneIn(2)); }
+void Machines::LoseReady() {
+  const std::string name = AnyNode();
+  SetReady(name, OneIn(2));
+}
 
 void Machines::Resize() {
   const Json allocatable = {{"cpu", std::to_string(Below(6))}, {"nvidia.com/gpu", std::to_string(Below(3))}};
