@@ -15,10 +15,15 @@ namespace muster::engine {
 
 namespace {
 
-bool OneIn(int n) { return *rc::gen::inRange(0, n) == 0; }
-std::string AnyName(const std::string& prefix, int count) {
-  return prefix + std::to_string(*rc::gen::inRange(0, count));
+// Of the whole range in each history: by itself it would begin with the least value alone, and all gangs would be
+// alike.
+template <typename T>
+T Draw(T least, T below) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, below));
 }
+// Chance is not shrunk: what always happens has other consequences than what may.
+bool OneIn(int n) { return *rc::gen::noShrink(rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, n))) == 0; }
+std::string AnyName(const std::string& prefix, int count) { return prefix + std::to_string(Draw(0, count)); }
 
 // Small clusters: what fits can be found by trying.
 class Run {
@@ -36,10 +41,12 @@ class Run {
     }
     // A flavor without any node would be unchecked while there is none at all.
     SetNode(PoolNode("always", "c", 0));
+    // Without some to begin with, most histories are over before there is anything to preempt.
+    for (int i = 0; i < 4; ++i) SetNode(PoolNode("n" + std::to_string(i), i % 2 == 0 ? "a" : "b", 4));
   }
 
   void RandomEvent() {
-    switch (*rc::gen::inRange(0, 14)) {
+    switch (Draw(0, 14)) {
       case 0:
       case 1:
         return ChangeNode();
@@ -254,7 +261,7 @@ class Run {
       return;
     }
     const char* const pool = OneIn(2) ? "a" : "b";
-    gang::Node node = PoolNode(name, pool, *rc::gen::inRange(1, 7));
+    gang::Node node = PoolNode(name, pool, Draw(1, 7));
     node.unschedulable = OneIn(6);
     node.ready = !OneIn(6);
     SetNode(node);
@@ -271,7 +278,7 @@ class Run {
     const std::string key = AnyName("stranger", 3);
     if (pods_.contains(key)) return Remove(key);
     const std::string node = AnyName("n", 5);
-    Place({key, node, {{"cpu", Amount{*rc::gen::inRange(0, 4)}}}});
+    Place({key, node, {{"cpu", Amount{Draw<int64_t>(0, 4)}}}});
   }
   // Of a gang that holds a claim; on any node, as the scheduler likes.
   void BindPod() {
@@ -287,7 +294,7 @@ class Run {
   void LosePod() {
     if (pods_.empty()) return;
     auto pod = pods_.begin();
-    std::advance(pod, *rc::gen::inRange<size_t>(0, pods_.size()));
+    std::advance(pod, Draw<size_t>(0, pods_.size()));
     Remove(pod->first);
   }
   void Submit() {
@@ -296,12 +303,12 @@ class Run {
     // Gangs are moved within their tree, and only where nobody would be preempted.
     const bool moves = options_.defragment_after > Duration(0);
     const std::string queue = moves && OneIn(2) ? "q2" : AnyName("q", 3);
-    const int pods = *rc::gen::inRange(1, 5);
-    const int cpus = *rc::gen::inRange(1, 5);
-    const int created = *rc::gen::inRange(1, 6);
-    Workload workload = Big(uid, queue, pods, cpus, created, *rc::gen::inRange(0, 3));
+    const int pods = Draw(1, 5);
+    const int cpus = Draw(1, 5);
+    const int created = Draw(1, 6);
+    Workload workload = Big(uid, queue, pods, cpus, created, Draw(0, 3));
     if (options_.reserve_after > Duration(0) && OneIn(2)) {
-      workload.max_execution = std::chrono::seconds(*rc::gen::inRange(1, 20));
+      workload.max_execution = std::chrono::seconds(Draw(1, 20));
     }
     workload.movable = moves && !OneIn(4);
     workload.elastic = OneIn(2);
@@ -312,7 +319,7 @@ class Run {
     const auto it = workloads_.find(AnyName("w", 8));
     if (it == workloads_.end() || !it->second.elastic) return;
     Workload workload = it->second;
-    workload.pod_sets[0].count = *rc::gen::inRange(1, 6);
+    workload.pod_sets[0].count = Draw(1, 6);
     ++workload.generation;
     Change(workload);
     const auto holding = holdings_.find(workload.uid);
@@ -382,7 +389,7 @@ TEST_CASE("the books of machines are what the objects say, and nobody waits who 
     // Each check begins with the same seed.
     for (int drawn = 0; drawn < round; ++drawn) OneIn(2);
     Run run(options);
-    const int steps = *rc::gen::inRange(1, 60);
+    const int steps = Draw(1, 60);
     for (int i = 0; i < steps; ++i) {
       run.RandomEvent();
       if (!OneIn(3)) run.Decide();
