@@ -226,6 +226,8 @@ void EngineSet::Impl::SetClaimState(WorkloadState* workload, ClaimState state) {
     if (admission_shares_.has_value()) admission_shares_->Settle(workload);
     workload->last_eviction.reset();
     promises_.erase(workload->spec.uid);
+    // From now on it may be moved.
+    if (workload->spec.movable && options_.defragment_after > Duration::zero()) WakeAfter(*workload);
   }
   claim->state = state;
   MUSTER_CHECK(!IsUnwritten(*claim));

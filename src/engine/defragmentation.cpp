@@ -67,7 +67,7 @@ std::optional<MovePlan> MoveSearch::Find(const WorkloadState& workload, const Cl
   return std::nullopt;
 }
 
-std::vector<MoveSearch::Candidate> MoveSearch::CandidatesFor(const WorkloadState& workload) const {
+std::vector<MoveSearch::Candidate> MoveSearch::CandidatesFor(const WorkloadState& workload) {
   std::vector<Candidate> candidates;
   for (const ClusterQueueState* queue : tree_->queues) {
     if (!queue->active) continue;
@@ -78,6 +78,10 @@ std::vector<MoveSearch::Candidate> MoveSearch::CandidatesFor(const WorkloadState
                            !claim.lacking_since.IsSet();
       if (!holder->spec.movable || !settled || workload.preempted.contains(holder->spec.uid)) continue;
       if (host_->HadToGoFor(workload, *holder) || !host_->ComesBack(*holder)) continue;
+      if (claim.state == ClaimState::kPlanned) {  // it would be started only to be stopped
+        some_start_ = true;
+        continue;
+      }
       std::optional<Assignment> held = assigner_->AssignmentOf(*holder);
       if (!held.has_value()) continue;
       Candidate candidate{holder, *std::move(held), 0};

@@ -53,6 +53,8 @@ class MoveSearch {
   // For all pods of the workload, which waits in `queue`, in the first of its flavors where that helps. Books are as
   // they were, but for the reservations that are returned. RETURNS: nothing where nobody is to be moved.
   std::optional<MovePlan> Find(const WorkloadState& workload, const ClusterQueueState& queue);
+  // Others could be moved but for their start, which is not written yet.
+  bool some_start() const { return some_start_; }
 
  private:
   // Who may be moved.
@@ -64,7 +66,7 @@ class MoveSearch {
   // Of candidates, by index; sorted, each once.
   using Group = std::vector<size_t>;
 
-  std::vector<Candidate> CandidatesFor(const WorkloadState& workload) const;
+  std::vector<Candidate> CandidatesFor(const WorkloadState& workload);
   std::optional<MovePlan> FindIn(const WorkloadState& workload, const ClusterQueueState& queue,
                                  const Assignment& wanted);
   // By domain.
@@ -87,6 +89,7 @@ class MoveSearch {
   const MachinePlacer* machines_;
   std::vector<Candidate> candidates_;
   int64_t steps_left_ = 0;
+  bool some_start_ = false;
 };
 
 }  // namespace muster::engine

@@ -33,12 +33,12 @@ bool TreePass::MoveOthers(Entry* entry) {
   std::optional<MovePlan> plan;
   {
     const WithoutRooms without(tree_, entry->free_of);
-    plan = MoveSearch(host_, tree_, assigner_, placer_, machines_).Find(*workload, *entry->queue);
+    MoveSearch search(host_, tree_, assigner_, placer_, machines_);
+    plan = search.Find(*workload, *entry->queue);
+    // A search costs much: not at each change.
+    if (!plan.has_value() && !search.some_start()) workload->moved_nobody_at = now_;
   }
-  if (!plan.has_value()) {
-    workload->moved_nobody_at = now_;  // a search costs much: not at each change
-    return false;
-  }
+  if (!plan.has_value()) return false;
   plan->assignment.obstacles = std::move(entry->assignment.obstacles);
   entry->assignment = std::move(plan->assignment);
   for (const MovePlan::Moved& moved : plan->moved) {
