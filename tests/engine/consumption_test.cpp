@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cluster.h"
+#include "draws.h"
 
 namespace muster::engine {
 
@@ -212,7 +213,7 @@ TEST_CASE("with a half-life of zero nothing is remembered") {
 TEST_CASE("in fixed point consumption stays within a unit of what real numbers give") {
   CHECK(rc::check([] {
     EngineOptions options = Afs();
-    const int64_t half_life = *rc::gen::inRange<int64_t>(1, 1'000'000);
+    const int64_t half_life = Draw<int64_t>(1, 1'000'000);
     options.admission_fair_sharing->usage_half_life_time = std::chrono::seconds(half_life);
     options.admission_fair_sharing->usage_sampling_interval = std::chrono::seconds(1);
     World world(options, 2'000'000);
@@ -225,7 +226,7 @@ TEST_CASE("in fixed point consumption stays within a unit of what real numbers g
     const long double in_use = 1e12L;
     long double expected = in_use * (1 - factor(1));
     for (int i = 0; i < 50; ++i) {
-      const int64_t passed = *rc::gen::inRange<int64_t>(1, 5000);
+      const int64_t passed = Draw<int64_t>(1, 5000);
       now += passed;
       world.Run(At(now));
       expected = expected * factor(passed) + in_use * (1 - factor(passed));

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cluster.h"
+#include "draws.h"
 #include "muster/quota/fair_share.h"
 
 namespace muster::engine {
@@ -235,23 +236,23 @@ TEST_CASE("each entry of a pass is the winner of a tournament on what is used by
     Cluster cluster(Fair());
     Tournament model;
     model.cohorts["c0"] = model.ledger.AddNode(quota::kNoNode, quota::Ledger::Kind::kCohort);
-    const int cohorts = *rc::gen::inRange(1, 5);
+    const int cohorts = Draw(1, 5);
     for (int i = 1; i < cohorts; ++i) {
-      const std::string parent = "c" + std::to_string(*rc::gen::inRange(0, i));
-      const int64_t halves = *rc::gen::inRange<int64_t>(0, 4);
+      const std::string parent = "c" + std::to_string(Draw(0, i));
+      const int64_t halves = Draw<int64_t>(0, 4);
       const std::string name = "c" + std::to_string(i);
       cluster.Apply(CohortChanged{CohortOf(name, parent, halves)});
       model.cohorts[name] = model.ledger.AddNode(model.cohorts.at(parent), quota::Ledger::Kind::kCohort);
       model.ledger.SetWeight(model.cohorts.at(name), Weight(halves).nanos);
     }
-    const int queues = *rc::gen::inRange(2, 9);
+    const int queues = Draw(2, 9);
     for (int i = 0; i < queues; ++i) {
       const std::string name = "q" + std::to_string(i);
-      const std::string cohort = "c" + std::to_string(*rc::gen::inRange(0, cohorts));
-      const int64_t nominal = *rc::gen::inRange<int64_t>(0, 6);
-      const int64_t halves = *rc::gen::inRange<int64_t>(0, 4);
+      const std::string cohort = "c" + std::to_string(Draw(0, cohorts));
+      const int64_t nominal = Draw<int64_t>(0, 6);
+      const int64_t halves = Draw<int64_t>(0, 4);
       std::optional<int64_t> lending;
-      if (*rc::gen::inRange(0, 3) == 0) lending = *rc::gen::inRange<int64_t>(0, 4);
+      if (OneIn(3)) lending = Draw<int64_t>(0, 4);
       cluster.AddQueue(Weighted(CpuQueue(name, cohort, nominal, std::nullopt, lending), halves));
       Player player;
       player.node = model.ledger.AddNode(model.cohorts.at(cohort), quota::Ledger::Kind::kClusterQueue);
@@ -261,7 +262,7 @@ TEST_CASE("each entry of a pass is the winner of a tournament on what is used by
       if (lending.has_value()) limits.lending_limit = Amount{*lending};
       model.ledger.SetLimits(player.cell, limits);
       player.uid = "w" + std::to_string(i);
-      player.amount = *rc::gen::inRange<int64_t>(1, 6);
+      player.amount = Draw<int64_t>(1, 6);
       player.created = i;
       cluster.Submit(Gang(player.uid, name, static_cast<int32_t>(player.amount), player.created));
       model.players.push_back(player);

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "cluster.h"
+#include "draws.h"
 
 namespace muster::engine {
 
@@ -228,29 +229,29 @@ TEST_CASE("in any tree and with any policies evictions come to an end") {
         *rc::gen::element(std::vector{PreemptionStrategy::kLessThanOrEqualToFinalShare},
                           std::vector{PreemptionStrategy::kLessThanInitialShare}, FairSharing{}.preemption_strategies);
     World world(Fair(strategies));
-    const int cohorts = *rc::gen::inRange(1, 4);
+    const int cohorts = Draw(1, 4);
     for (int i = 0; i < cohorts; ++i) {
-      const std::string parent = i == 0 ? "" : "c" + std::to_string(*rc::gen::inRange(0, i));
-      Cohort cohort = WithQuota("c" + std::to_string(i), *rc::gen::inRange<int64_t>(0, 9), parent);
-      cohort.fair_weight = {*rc::gen::inRange<int64_t>(0, 4) * 500'000'000};
+      const std::string parent = i == 0 ? "" : "c" + std::to_string(Draw(0, i));
+      Cohort cohort = WithQuota("c" + std::to_string(i), Draw<int64_t>(0, 9), parent);
+      cohort.fair_weight = {Draw<int64_t>(0, 4) * 500'000'000};
       world.Apply(CohortChanged{cohort});
     }
-    const int queues = *rc::gen::inRange(2, 6);
+    const int queues = Draw(2, 6);
     for (int i = 0; i < queues; ++i) {
-      const std::string cohort = "c" + std::to_string(*rc::gen::inRange(0, cohorts));
-      const int64_t nominal = *rc::gen::inRange<int64_t>(0, 5);
-      ClusterQueue queue = Greedy("q" + std::to_string(i), cohort, nominal, *rc::gen::inRange<int64_t>(0, 5));
+      const std::string cohort = "c" + std::to_string(Draw(0, cohorts));
+      const int64_t nominal = Draw<int64_t>(0, 5);
+      ClusterQueue queue = Greedy("q" + std::to_string(i), cohort, nominal, Draw<int64_t>(0, 5));
       queue.reclaim_within_cohort = *rc::gen::element(kAny, kAny, kLowerPriority, kNever);
       queue.within_cluster_queue = *rc::gen::element(kNever, kLowerPriority, kLowerOrNewerEqualPriority);
-      if (*rc::gen::inRange(0, 3) == 0) queue.queueing_strategy = QueueingStrategy::kStrictFIFO;
+      if (OneIn(3)) queue.queueing_strategy = QueueingStrategy::kStrictFIFO;
       world.AddQueue(queue);
     }
-    const int workloads = *rc::gen::inRange(1, 20);
+    const int workloads = Draw(1, 20);
     for (int i = 0; i < workloads; ++i) {
-      const std::string queue = "q" + std::to_string(*rc::gen::inRange(0, queues));
-      const int pods = *rc::gen::inRange(1, 7);
-      world.Submit(Gang("w" + std::to_string(i), queue, pods, i, *rc::gen::inRange(0, 3)));
-      if (*rc::gen::inRange(0, 2) == 0) continue;
+      const std::string queue = "q" + std::to_string(Draw(0, queues));
+      const int pods = Draw(1, 7);
+      world.Submit(Gang("w" + std::to_string(i), queue, pods, i, Draw(0, 3)));
+      if (OneIn(2)) continue;
       const Names evicted = world.Settle();
       RC_ASSERT(World::Ended(evicted));
     }

@@ -9,20 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include "draws.h"
 #include "on_machines.h"
 
 namespace muster::engine {
 
 namespace {
 
-// Of the whole range in each history: by itself it would begin with the least value alone, and all gangs would be
-// alike.
-template <typename T>
-T Draw(T least, T below) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, below));
-}
-// Chance is not shrunk: what always happens has other consequences than what may.
-bool OneIn(int n) { return *rc::gen::noShrink(rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, n))) == 0; }
 std::string AnyName(const std::string& prefix, int count) { return prefix + std::to_string(Draw(0, count)); }
 
 // Small clusters: what fits can be found by trying.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "draws.h"
 #include "on_machines.h"
 
 namespace muster::engine {
@@ -25,7 +26,7 @@ struct Situation {
 };
 
 Situation AnySituation() {
-  const auto draw = [](int from, int to) { return *rc::gen::inRange(from, to); };
+  const auto draw = [](int from, int to) { return Draw(from, to); };
   Situation any;
   any.quota = draw(4, 25);
   for (int i = draw(1, 6); i > 0; --i) any.nodes.push_back(draw(1, 9));

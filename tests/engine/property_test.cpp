@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cluster.h"
+#include "draws.h"
 #include "model.h"
 
 namespace muster::engine {
@@ -14,8 +15,8 @@ namespace muster::engine {
 namespace {
 
 std::optional<Amount> AnyLimit() {
-  if (*rc::gen::inRange(0, 2) == 0) return std::nullopt;
-  return Amount{*rc::gen::inRange<int64_t>(0, 8)};
+  if (OneIn(2)) return std::nullopt;
+  return Amount{Draw<int64_t>(0, 8)};
 }
 
 std::vector<ResourceGroup> AnyQuotas(bool limits) {
@@ -23,7 +24,7 @@ std::vector<ResourceGroup> AnyQuotas(bool limits) {
   for (const std::string& flavor : kFlavors) {
     FlavorQuotas quotas{flavor, {}};
     for (const std::string& resource : kResources) {
-      ResourceQuota quota{resource, Amount{*rc::gen::inRange<int64_t>(0, 8)}, std::nullopt, std::nullopt};
+      ResourceQuota quota{resource, Amount{Draw<int64_t>(0, 8)}, std::nullopt, std::nullopt};
       if (limits) {
         quota.borrowing_limit = AnyLimit();
         quota.lending_limit = AnyLimit();
@@ -35,11 +36,8 @@ std::vector<ResourceGroup> AnyQuotas(bool limits) {
   return {group};
 }
 
-std::string AnyName(const std::string& prefix, int count) {
-  return prefix + std::to_string(*rc::gen::inRange(0, count));
-}
-std::string AnyCohort() { return *rc::gen::inRange(0, 4) == 0 ? std::string() : AnyName("c", 4); }
-bool OneIn(int n) { return *rc::gen::inRange(0, n) == 0; }
+std::string AnyName(const std::string& prefix, int count) { return prefix + std::to_string(Draw(0, count)); }
+std::string AnyCohort() { return OneIn(4) ? std::string() : AnyName("c", 4); }
 
 PreemptionPolicy AnyPreemptionPolicy() {
   return *rc::gen::elementOf(std::vector{PreemptionPolicy::kNever, PreemptionPolicy::kLowerPriority,
@@ -53,8 +51,8 @@ StopPolicy AnyStopPolicy() {
 
 gang::ShapePtr AnyShape() {
   gang::Shape shape;
-  shape.requests["cpu"] = Amount{*rc::gen::inRange(0, 3)};
-  if (OneIn(3)) shape.requests["gpu"] = Amount{*rc::gen::inRange(0, 2)};
+  shape.requests["cpu"] = Amount{Draw(0, 3)};
+  if (OneIn(3)) shape.requests["gpu"] = Amount{Draw(0, 2)};
   return std::make_shared<const gang::Shape>(std::move(shape));
 }
 
@@ -74,7 +72,7 @@ class Run {
 
   // What is drawn is small at first: what comes late in this list comes in the later histories only.
   void RandomEvent() {
-    const int drawn = *rc::gen::inRange(0, 34);
+    const int drawn = Draw(0, 34);
     if (drawn < 2) return ChangeQueue();
     if (drawn < 3) return ChangeCohort();
     if (drawn < 4) return Delete();
@@ -518,14 +516,14 @@ class Run {
     // What runs keeps its shape.
     if (model_.holdings.contains(uid)) return;
     const std::string queue = AnyName("q", 4);
-    const int pods = *rc::gen::inRange(1, 5);
-    const int created = *rc::gen::inRange(1, 5);
-    Workload workload = Gang(uid, queue, pods, created, *rc::gen::inRange(0, 2));
+    const int pods = Draw(1, 5);
+    const int created = Draw(1, 5);
+    Workload workload = Gang(uid, queue, pods, created, Draw(0, 2));
     workload.pod_sets[0].shape = AnyShape();
     workload.elastic = OneIn(3);
     if (!workload.elastic && OneIn(4)) workload.pod_sets[0].min_count = 1;
     for (const std::string& flavor : kFlavors) {
-      if (OneIn(4)) workload.timed_out.push_back({"main", flavor, *rc::gen::inRange(1, 3)});
+      if (OneIn(4)) workload.timed_out.push_back({"main", flavor, Draw(1, 3)});
     }
     if (OneIn(12)) {
       workload.invalid.emplace_back();
@@ -539,11 +537,11 @@ class Run {
     if (it == model_.workloads.end()) return;
     Workload workload = it->second;
     if (workload.elastic && !OneIn(4)) {
-      workload.pod_sets[0].count = *rc::gen::inRange(0, 6);
+      workload.pod_sets[0].count = Draw(0, 6);
     } else if (OneIn(2)) {
       workload.active = !workload.active;
     } else {
-      workload.priority = *rc::gen::inRange(0, 3);
+      workload.priority = Draw(0, 3);
     }
     Change(workload);
   }
@@ -644,10 +642,10 @@ TEST_CASE("usage is what the claims say, nothing is given beyond quota, and nobo
     // Each check begins with the same seed.
     for (int drawn = 0; drawn < round; ++drawn) OneIn(2);
     Run run;
-    const int steps = *rc::gen::inRange(1, 60);
+    const int steps = Draw(1, 60);
     for (int i = 0; i < steps; ++i) {
       run.RandomEvent();
-      if (*rc::gen::inRange(0, 3) != 0) run.Decide();
+      if (!OneIn(3)) run.Decide();
     }
     run.Settle();
     run.Replay();

@@ -9,13 +9,14 @@
 #include <utility>
 #include <variant>
 
+#include "draws.h"
 #include "on_machines.h"
 
 namespace muster::engine {
 
 namespace {
 
-std::string AnyOf(const std::string& prefix, int count) { return prefix + std::to_string(*rc::gen::inRange(0, count)); }
+std::string AnyOf(const std::string& prefix, int count) { return prefix + std::to_string(Draw(0, count)); }
 
 class Run {
  public:
@@ -34,7 +35,7 @@ class Run {
   }
 
   void RandomEvent() {
-    switch (*rc::gen::inRange(0, 10)) {
+    switch (Draw(0, 10)) {
       case 0:
       case 1:
         return SetQuota();
@@ -102,8 +103,8 @@ class Run {
     const std::pair<std::string, std::string> key = AnyQuota();
     const bool urgent = key.second == "quota1";
     NamespaceQuota quota{key.first, key.second, {}, {}};
-    const int64_t hard = *rc::gen::inRange(0, 16);
-    const int64_t used = *rc::gen::inRange(0, 8);
+    const int64_t hard = Draw(0, 16);
+    const int64_t used = Draw(0, 8);
     quota.limits = {{urgent ? "pods" : "requests.cpu", Amount{hard}, Amount{used}}};
     if (urgent) {
       quota.scopes = {{gang::QuotaScopeKind::kPriorityClass,
@@ -117,16 +118,16 @@ class Run {
     const std::string uid = AnyOf("w", 8);
     if (workloads_.contains(uid)) return;
     const std::string queue = AnyOf("q", 2);
-    const int32_t pods = *rc::gen::inRange(1, 6);
+    const int32_t pods = Draw(1, 6);
     Workload workload = Gang(uid, queue, pods, seconds_);
     workload.ns = AnyOf("ns", 2);
-    if (*rc::gen::inRange(0, 3) == 0 && pods > 1) workload.pod_sets[0].min_count = *rc::gen::inRange(1, pods);
+    if (OneIn(3) && pods > 1) workload.pod_sets[0].min_count = Draw(1, pods);
     gang::Shape shape = *workload.pod_sets[0].shape;
-    const int64_t cpu = *rc::gen::inRange(1, 4);
+    const int64_t cpu = Draw(1, 4);
     shape.requests["cpu"] = Amount{cpu};
     gang::PodCharge& charge = shape.charge.emplace();
     charge.amounts = {{"pods", Amount{1}}, {"requests.cpu", Amount{cpu}}};
-    if (*rc::gen::inRange(0, 2) == 0) charge.priority_class = "urgent";
+    if (OneIn(2)) charge.priority_class = "urgent";
     workload.pod_sets[0].shape = std::make_shared<const gang::Shape>(std::move(shape));
     workloads_[uid] = workload;
     Apply(WorkloadChanged{workload});
@@ -140,7 +141,7 @@ class Run {
 
   void CountPods() {
     const std::string uid = AnyOf("w", 8);
-    const int64_t pods = *rc::gen::inRange(0, 6);
+    const int64_t pods = Draw(0, 6);
     counted_[uid] = pods;
     Apply(PodsCounted{uid, "main", pods});
   }
@@ -194,10 +195,10 @@ TEST_CASE("no gang is admitted that a ResourceQuota would cut, and none waits th
   int64_t waited = 0;
   CHECK(rc::check([&] {
     Run run;
-    const int steps = *rc::gen::inRange(10, 80);
+    const int steps = Draw(10, 80);
     for (int i = 0; i < steps; ++i) {
       run.RandomEvent();
-      if (*rc::gen::inRange(0, 2) == 0) run.Decide();
+      if (OneIn(2)) run.Decide();
     }
     run.Decide();
     admitted += run.admitted();
