@@ -30,7 +30,11 @@ double Stopped(const Team& team, const std::string& queue) {
 void CheckStoppedOnce(Team* team, const std::string& job, const std::string& why) {
   // A scheduler that was stopped may still bind to a node that has gone meanwhile; such a pod is deleted by the pod
   // garbage collector alone, which comes every 20 s to what it has missed for 40 s.
-  REQUIRE(Eventually([&] { return team->HasNoPods(job); }, std::chrono::seconds(150)));
+  const bool gone = Eventually([&] { return team->HasNoPods(job); }, std::chrono::seconds(150));
+  if (!gone) {
+    const std::string left = team->ground().api().Get(team->Path("pods")).json["items"].Dump();
+    FAIL("left: " << left << "\nof: " << team->Job(job).Dump() << "\n" << team->ground().Diagnosis());
+  }
   std::string told;
   const bool waits = Eventually([&] {
     told = team->WaitsFor(job);
