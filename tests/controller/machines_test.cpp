@@ -99,7 +99,7 @@ TEST_CASE("A stranger's pod in the room of a gang that has started: it waits for
   CHECK(Suspended(world, "train") == !goes);
 }
 
-// What a kubelet writes of its node every few minutes, and whoever labels nodes for other reasons.
+// What a kubelet writes of its node every few minutes: the time, and which images it has.
 TEST_CASE("Heartbeats of nodes make nobody look at anything") {
   World world;
   world.MakeQueues("100");

@@ -213,11 +213,15 @@ Outcome Play(Cluster* cluster, Chaos* chaos, const Beside& beside) {
   return outcome;
 }
 
-void PlaySeeds(uint64_t seeds, const std::function<void(uint64_t seed)>& play) {
-  if (const char* given = std::getenv("MUSTER_SEED")) return play(std::strtoull(given, nullptr, 10));
+bool PlaySeeds(uint64_t seeds, const std::function<Outcome(uint64_t seed)>& play, Outcome* sum) {
+  if (const char* given = std::getenv("MUSTER_SEED")) {
+    std::printf("trace %016" PRIx64 ", whatever compiled it\n", play(std::strtoull(given, nullptr, 10)).trace);
+    return false;
+  }
   spdlog::set_level(spdlog::level::off);  // a replay tells everything
   if (std::getenv("MUSTER_LONG") != nullptr) seeds *= 10;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) play(seed);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) *sum += play(seed);
+  return true;
 }
 
 std::optional<controller::WaitForPodsReadyOptions> PodsReadyOf(uint64_t seed) {

@@ -42,7 +42,8 @@ Outcome Play(Cluster* cluster, Chaos* chaos, const Beside& beside);
 // not counted.
 std::optional<controller::WaitForPodsReadyOptions> PodsReadyOf(uint64_t seed);
 
-// Seeds from 1, ten times as many with MUSTER_LONG; or MUSTER_SEED alone, with all that is logged.
-void PlaySeeds(uint64_t seeds, const std::function<void(uint64_t seed)>& play);
+// Seeds from 1, ten times as many with MUSTER_LONG, whose sum `sum` gets; or MUSTER_SEED alone, with all that is logged
+// and its trace. RETURNS: false: it was one alone, of which nothing more is to be asked.
+bool PlaySeeds(uint64_t seeds, const std::function<Outcome(uint64_t seed)>& play, Outcome* sum);
 
 }  // namespace muster::sim_campaign
